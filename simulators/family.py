@@ -1,0 +1,100 @@
+"""What a family of machines must bring, and how families are found.
+
+A family is a folder here with `spec.py` (its part of the YAML), `isa.py` (what instructions mean and which are legal)
+and `cost.py` (what they cost). Outside packages add one through the entry point group `presil.families`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from pydantic import BaseModel
+
+from .errors import BadInput, nearest
+from .program import Attribute, Instruction, Program
+
+Access = Literal["r", "w", "rw"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The price of one instruction, in ticks.
+
+    The engine is taken for `occupancy`; results and signals come `latency` after the start (latency >= occupancy > 0).
+    Each link in `links` is taken for its ticks from the start. `traffic` is in bytes per memory.
+    """
+
+    engine: str
+    occupancy: int
+    latency: int
+    links: tuple[tuple[str, int], ...] = ()
+    traffic: tuple[tuple[str, int], ...] = ()
+    multiply_adds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An instruction of a family: its name, its text, its meaning in numpy.
+
+    `operands` names the operands, destination first; a name that ends in `?` may be missing.
+    `attributes` maps each attribute to its kind: `int`, `float`, `affine` or a tuple of the allowed words.
+    `meaning(out, sources, attributes)` returns the new value of the destination (same shape as `out`, which holds its
+    old value); an affine attribute arrives as its int value.
+    `access(attributes)` says how the destination is touched: `w`, or `rw` where it accumulates.
+    """
+
+    name: str
+    summary: str
+    engine: str
+    operands: tuple[str, ...]
+    attributes: Mapping[str, str | tuple[str, ...]]
+    meaning: Callable[[np.ndarray, Sequence[np.ndarray], Mapping[str, Any]], np.ndarray]
+    access: Callable[[Mapping[str, Any]], Access]
+
+
+class Family(Protocol):
+    """The seam between the engine and a family. All of it is pure."""
+
+    name: str
+    spec_model: type[BaseModel]
+    ops: Mapping[str, Op]
+
+    def spaces(self, machine: Any) -> Mapping[str, int]:
+        """Bytes of each on-chip space of one core."""
+
+    def engines(self, machine: Any) -> tuple[str, ...]:
+        """Names of the engines of one core, in the order in which they complete within a tick."""
+
+    def legal(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> str | None:
+        """Why this instruction cannot exist on the machine, or None. Shapes, dtypes, spaces; not bounds, not order."""
+
+    def cost(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> Cost:
+        """What it costs. The same for each execution of one instruction of the text."""
+
+
+@functools.cache
+def family(name: str) -> Family:
+    """The family of that name. Raises BadInput for an unknown one."""
+    if name in family_names():
+        outside = [e for e in entry_points(group="presil.families") if e.name == name]
+        found: Family = outside[0].load() if outside else importlib.import_module(f".{name}", __package__).FAMILY
+        return found
+    raise BadInput(f"unknown family '{name}'{nearest(name, family_names())}; there are: {', '.join(family_names())}")
+
+
+def family_names() -> tuple[str, ...]:
+    """The names of all families: folders here with an `isa.py`, and entry points."""
+    inside = {path.parent.name for path in Path(__file__).parent.glob("*/isa.py")}
+    return tuple(sorted(inside | {e.name for e in entry_points(group="presil.families")}))
+
+
+def attribute_values(attributes: tuple[tuple[str, Attribute], ...], values: Mapping[str, int]) -> dict[str, Any]:
+    """Attributes with each affine one replaced by its value."""
+    return {k: v if isinstance(v, int | float | str) else v.at(values) for k, v in attributes}
