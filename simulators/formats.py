@@ -1,0 +1,20 @@
+"""Number formats: the names used in programs and the numpy types that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import ml_dtypes
+import numpy as np
+
+DTYPES: Mapping[str, np.dtype] = {
+    "int8": np.dtype(np.int8),
+    "int32": np.dtype(np.int32),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "fp32": np.dtype(np.float32),
+}
+
+
+def size_bytes(dtype: str) -> int:
+    """Bytes of one element."""
+    return DTYPES[dtype].itemsize

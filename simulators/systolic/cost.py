@@ -1,0 +1,140 @@
+"""What systolic instructions cost: the only place with latencies.
+
+Cycles of an array of R rows and C columns, in which data enter skewed by one cycle per row and column:
+
+  matmul   M rows of x:     taken for M cycles; the last sum leaves after M + R + C - 2.
+  shift    one plane:       R cycles, whatever the tile: rows below it must be cleared.
+  mac      inner length K:  taken for K cycles; the last element has its sum after K + R + C - 2
+                            (4x4x4 on 4x4: 10, the RTL value of SCALE-Sim's validation, issue 125).
+  drain    one plane:       R cycles (with it 2R + C + K - 2, the same source).
+
+A transfer is taken for the slowest of: descriptor set-up, the on-chip port, the memory link, and what the limit on
+outstanding bytes allows (Little's law: in_flight / latency). Memory is touched in whole bursts per contiguous run.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..family import Cost
+from ..formats import size_bytes
+from ..machine import Machine, Memory
+from ..program import Instruction, Program, Region, Tensor
+from ..timing import TICKS_PER_CYCLE
+from .spec import Systolic
+
+ARRAY_ENGINES = ("weights", "matrix", "drain")
+
+
+def engines(spec: Systolic) -> tuple[str, ...]:
+    """Engine names of one core, in the order in which they complete within a tick."""
+    counts = {"load": spec.dma.load_channels, **dict.fromkeys(ARRAY_ENGINES, spec.array.count)}
+    names = [engine_name(kind, unit, n) for kind, n in counts.items() for unit in range(n)]
+    stores = [engine_name("store", unit, spec.dma.store_channels) for unit in range(spec.dma.store_channels)]
+    return (*names, "vector", *stores)
+
+
+def engine_name(kind: str, unit: int, count: int) -> str:
+    """`matrix`, or `matrix2` where there are several."""
+    return kind if count == 1 else f"{kind}{unit}"
+
+
+def cost(instruction: Instruction, unit: int, program: Program, machine: Machine) -> Cost:
+    """The price of a legal instruction in a stream on `unit`."""
+    spec: Systolic = machine.spec
+    if instruction.op in ("load", "store", "fill"):
+        return _transfer(instruction, unit, program, machine)
+    if instruction.op in ("shift", "matmul", "mac", "drain"):
+        return _array(instruction, unit, program, machine)
+    elements = max(math.prod(shape(r, program)) for r in instruction.operands)
+    work = -(-elements // spec.vector.lanes)
+    return _priced(instruction, spec, "vector", work, work + spec.vector.latency)
+
+
+def _priced(instruction: Instruction, spec: Systolic, engine: str, work: int, latency: int, multiply_adds: int = 0) -> Cost:
+    """Cost of `work` cycles on the engine and `latency` to the result, with issue and semaphore time added."""
+    occupancy = max(work, spec.issue, 1)
+    latency = max(latency, occupancy) + spec.issue + (spec.semaphore if instruction.signals else 0)
+    return Cost(engine, occupancy * TICKS_PER_CYCLE, latency * TICKS_PER_CYCLE, multiply_adds=multiply_adds)
+
+
+def _array(instruction: Instruction, unit: int, program: Program, machine: Machine) -> Cost:
+    spec: Systolic = machine.spec
+    array = spec.array
+    fill = array.rows + array.columns - 2
+    if instruction.op == "shift":
+        return _priced(instruction, spec, engine_name("weights", unit, array.count), array.rows, array.rows)
+    if instruction.op == "drain":
+        return _priced(instruction, spec, engine_name("drain", unit, array.count), array.rows, array.rows)
+    x, w = (shape(region, program) for region in instruction.operands[1:])
+    rows, inner, outputs = math.prod(x[:-1]), x[-1], w[-1]
+    steps = rows if instruction.op == "matmul" else inner
+    buffer = program.buffer(instruction.operands[1].name)
+    rate = next((t.rate for t in array.types if buffer and t.input == buffer.dtype), 1.0)
+    work = math.ceil(steps / rate)
+    engine = engine_name("matrix", unit, array.count)
+    return _priced(instruction, spec, engine, work, work + fill, rows * inner * outputs)
+
+
+def _transfer(instruction: Instruction, unit: int, program: Program, machine: Machine) -> Cost:
+    spec: Systolic = machine.spec
+    dma = spec.dma
+    kind = "store" if instruction.op == "store" else "load"
+    engine = engine_name(kind, unit, dma.store_channels if kind == "store" else dma.load_channels)
+    local = instruction.operands[0 if kind == "load" else 1]
+    buffer = program.buffer(local.name)
+    bytes_moved = math.prod(shape(local, program)) * size_bytes(buffer.dtype if buffer else "int8")
+    port = -(-bytes_moved // dma.port_bytes_per_cycle)
+    if instruction.op == "fill":
+        return _priced(instruction, spec, engine, max(port, dma.setup), max(port, dma.setup))
+    remote = instruction.operands[1 if kind == "load" else 0]
+    tensor = program.tensor(remote.name)
+    assert tensor is not None  # legality
+    memory = machine.memories[tensor.memory]
+    runs, run_bytes = contiguous_runs(remote, tensor)
+    if buffer and buffer.space == "weights" and spec.weight_tile:
+        k, n = shape(local, program)[-2:]
+        touched = -(-k // spec.array.rows) * -(-n // spec.array.columns) * spec.weight_tile
+    else:
+        touched = runs * -(-run_bytes // memory.burst_bytes) * memory.burst_bytes
+    link = link_ticks(touched, memory, machine.clock_hz)
+    latency_ticks = math.ceil(memory.latency * machine.clock_hz * TICKS_PER_CYCLE)
+    outstanding = -(-touched * latency_ticks // dma.in_flight_bytes)
+    descriptor = dma.setup + (runs - 1) * dma.row_setup
+    occupancy = max(link, outstanding, max(port, descriptor, spec.issue, 1) * TICKS_PER_CYCLE)
+    after = dma.setup + spec.issue + (spec.semaphore if instruction.signals else 0)
+    return Cost(
+        engine,
+        occupancy,
+        occupancy + latency_ticks + after * TICKS_PER_CYCLE,
+        links=((tensor.memory, link),),
+        traffic=((tensor.memory, touched),),
+    )
+
+
+def link_ticks(bytes_moved: int, memory: Memory, clock_hz: float) -> int:
+    """Ticks the link to `memory` is taken by `bytes_moved`."""
+    return math.ceil(bytes_moved * TICKS_PER_CYCLE * clock_hz / (memory.bandwidth * memory.efficiency))
+
+
+def contiguous_runs(region: Region, tensor: Tensor) -> tuple[int, int]:
+    """(number of contiguous runs, bytes of each) of a region of a row-major tensor."""
+    sizes = [dim.size for dim in region.dims] or list(tensor.shape)
+    steps = [dim.step for dim in region.dims] or [1] * len(sizes)
+    run = 1
+    for i in reversed(range(len(sizes))):
+        if sizes[i] > 1 and steps[i] != 1:
+            break
+        run *= sizes[i]
+        if sizes[i] != tensor.shape[i]:
+            break
+    return math.prod(sizes) // run, run * size_bytes(tensor.dtype)
+
+
+def shape(region: Region, program: Program) -> tuple[int, ...]:
+    """The shape of a region of a declared tensor or buffer."""
+    if region.dims:
+        return tuple(dim.size for dim in region.dims)
+    owner = program.buffer(region.name) or program.tensor(region.name)
+    assert owner is not None, region.name
+    return owner.shape

@@ -1,0 +1,177 @@
+"""Which instructions a systolic machine can execute: spaces, formats and shapes. Bounds and order are checked elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ..formats import size_bytes
+from ..machine import Machine
+from ..program import Buffer, Instruction, Program, Tensor
+from .cost import shape
+from .spec import Systolic
+
+ON_CHIP = ("scratchpad", "accumulator", "weights")
+Shape = tuple[int, ...]
+
+
+def spaces(spec: Systolic) -> Mapping[str, int]:
+    """Bytes of each on-chip space of one core. Register planes are a space for each array."""
+    array = spec.array
+    element = max(size_bytes(t.input) for t in array.types)
+    found = {"scratchpad": spec.scratchpad, "accumulator": spec.accumulator}
+    if spec.weight_buffer:
+        found["weights"] = spec.weight_buffer
+    for unit in range(array.count):
+        if "ws" in array.dataflows:
+            found[plane_space("planes", unit, array.count)] = array.weight_planes * array.rows * array.columns * element
+        if "os" in array.dataflows:
+            found[plane_space("results", unit, array.count)] = array.result_planes * array.rows * array.columns * 4
+    return found
+
+
+def plane_space(kind: str, unit: int, count: int) -> str:
+    """`planes`, or `planes2` where a core has several arrays."""
+    return kind if count == 1 else f"{kind}{unit}"
+
+
+def legal(instruction: Instruction, unit: int, program: Program, machine: Machine) -> str | None:
+    """Why the machine cannot execute the instruction, or None."""
+    spec: Systolic = machine.spec
+    owners = [program.buffer(r.name) or program.tensor(r.name) for r in instruction.operands]
+    if any(owner is None for owner in owners):
+        return "an operand is not declared"
+    shapes = [shape(r, program) for r in instruction.operands]
+    if instruction.op in ("load", "store", "fill"):
+        channels = spec.dma.store_channels if instruction.op == "store" else spec.dma.load_channels
+        if unit >= channels:
+            return f"unit {unit}: there are {channels} channels"
+        return _transfer(instruction.op, owners, shapes)
+    if any(not isinstance(owner, Buffer) for owner in owners):
+        return "takes buffers only; a tensor must be loaded first"
+    buffers = [owner for owner in owners if isinstance(owner, Buffer)]
+    if instruction.op in ("shift", "matmul", "mac", "drain"):
+        if unit >= spec.array.count:
+            return f"unit {unit}: there are {spec.array.count} arrays"
+        dataflow = "ws" if instruction.op in ("shift", "matmul") else "os"
+        if dataflow not in spec.array.dataflows:
+            return f"the array is not {'weight' if dataflow == 'ws' else 'output'}-stationary"
+        check = {"shift": _shift, "matmul": _matmul, "mac": _mac, "drain": _drain}[instruction.op]
+        return check(buffers, shapes, spec, unit)
+    if instruction.op not in spec.vector.operations:
+        return f"the vector unit has no {instruction.op}; it has: {', '.join(spec.vector.operations)}"
+    return _vector(instruction.op, buffers, shapes)
+
+
+def _transfer(op: str, owners: list[Buffer | Tensor | None], shapes: list[Shape]) -> str | None:
+    local = owners[1] if op == "store" else owners[0]
+    if not isinstance(local, Buffer) or local.space not in (*ON_CHIP,):
+        return f"the on-chip side must be a buffer in {', '.join(ON_CHIP)}"
+    if op == "fill":
+        return None
+    remote = owners[0] if op == "store" else owners[1]
+    if not isinstance(remote, Tensor):
+        return "the memory side must be a tensor"
+    if remote.dtype != local.dtype:
+        return f"formats differ: {local.dtype} and {remote.dtype}"
+    squeezed = [tuple(n for n in s if n != 1) for s in shapes]
+    return None if squeezed[0] == squeezed[1] else f"shapes differ: {list(shapes[0])} and {list(shapes[1])}"
+
+
+def _shift(buffers: list[Buffer], shapes: list[Shape], spec: Systolic, unit: int) -> str | None:
+    plane, weights = buffers
+    space = plane_space("planes", unit, spec.array.count)
+    if plane.space != space:
+        return f"the destination must lie in {space}, not {plane.space}"
+    if weights.space != ("weights" if spec.weight_buffer else "scratchpad"):
+        return f"weights come from {'weights' if spec.weight_buffer else 'scratchpad'}, not {weights.space}"
+    if plane.dtype != weights.dtype:
+        return f"formats differ: {plane.dtype} and {weights.dtype}"
+    tile = shapes[1][-2:] if len(shapes[1]) > 2 and math.prod(shapes[1][:-2]) == 1 else shapes[1]
+    if shapes[0] != tile:
+        return f"shapes differ: {list(shapes[0])} and {list(shapes[1])}"
+    if plane.slots > spec.array.weight_planes:
+        return f"{plane.slots} slots, but the array has {spec.array.weight_planes} weight planes"
+    return _fits(shapes[0], spec)
+
+
+def _fits(tile: Shape, spec: Systolic) -> str | None:
+    array = spec.array
+    if len(tile) != 2 or tile[0] > array.rows or tile[1] > array.columns:
+        return f"a tile of {list(tile)} does not fit the array of {array.rows} rows and {array.columns} columns"
+    return None
+
+
+def _typed(x: Buffer, w: Buffer, out: Buffer, spec: Systolic) -> str | None:
+    if not any((t.input, t.input, t.accumulator) == (x.dtype, w.dtype, out.dtype) for t in spec.array.types):
+        have = ", ".join(f"{t.input} x {t.input} -> {t.accumulator}" for t in spec.array.types)
+        return f"the array has no {x.dtype} x {w.dtype} -> {out.dtype}; it has: {have}"
+    return None
+
+
+def _matmul(buffers: list[Buffer], shapes: list[Shape], spec: Systolic, unit: int) -> str | None:
+    acc, x, plane = buffers
+    space = plane_space("planes", unit, spec.array.count)
+    if (acc.space, x.space, plane.space) != ("accumulator", "scratchpad", space):
+        return f"takes accumulator, scratchpad, {space}, not {acc.space}, {x.space}, {plane.space}"
+    (k, n), rows = shapes[2][-2:], math.prod(shapes[1][:-1])
+    if shapes[1][-1] != k or shapes[0][-1] != n or math.prod(shapes[0][:-1]) != rows:
+        return f"shapes do not match: {list(shapes[0])} = {list(shapes[1])} @ {list(shapes[2])}"
+    return _typed(x, plane, acc, spec) or _fits(shapes[2], spec)
+
+
+def _mac(buffers: list[Buffer], shapes: list[Shape], spec: Systolic, unit: int) -> str | None:
+    result, x, w = buffers
+    space = plane_space("results", unit, spec.array.count)
+    weights = "weights" if spec.weight_buffer else "scratchpad"
+    if (result.space, x.space, w.space) != (space, "scratchpad", weights):
+        return f"takes {space}, scratchpad, {weights}, not {result.space}, {x.space}, {w.space}"
+    if result.slots > spec.array.result_planes:
+        return f"{result.slots} slots, but the array has {spec.array.result_planes} result planes"
+    rows = math.prod(shapes[1][:-1])
+    if len(shapes[2]) != 2 or shapes[1][-1] != shapes[2][0] or shapes[0] != (rows, shapes[2][1]):
+        return f"shapes do not match: {list(shapes[0])} = {list(shapes[1])} @ {list(shapes[2])}"
+    return _typed(x, w, result, spec) or _fits(shapes[0], spec)
+
+
+def _drain(buffers: list[Buffer], shapes: list[Shape], spec: Systolic, unit: int) -> str | None:
+    acc, result = buffers
+    space = plane_space("results", unit, spec.array.count)
+    if (acc.space, result.space) != ("accumulator", space) or acc.dtype != result.dtype:
+        return f"takes accumulator and {space} of one format"
+    same = shapes[0][-1] == shapes[1][-1] and math.prod(shapes[0]) == math.prod(shapes[1])
+    return None if same else f"shapes differ: {list(shapes[0])} and {list(shapes[1])}"
+
+
+FLOAT_ONLY = ("exp", "reciprocal", "rsqrt", "scale")
+
+
+def _vector(op: str, buffers: list[Buffer], shapes: list[Shape]) -> str | None:
+    formats = [b.dtype for b in buffers]
+    if any(b.space not in ("scratchpad", "accumulator") for b in buffers):
+        return "takes buffers in scratchpad and accumulator only"
+    if op in ("requantize", "bias"):
+        outputs = {"int32": "int8" if op == "requantize" else "int32", "fp32": "fp32"}
+        if op == "requantize" and formats[1] != "int32" or formats[0] != outputs.get(formats[1]):
+            return f"no {op} from {formats[1]} to {formats[0]}"
+        if len(formats) > 2 and (formats[2] != formats[1] or math.prod(shapes[2]) != shapes[1][-1]):
+            return f"the bias must be {shapes[1][-1]} elements of {formats[1]}"
+        same = shapes[0][-1] == shapes[1][-1] and math.prod(shapes[0]) == math.prod(shapes[1])
+        return None if same else f"shapes differ: {list(shapes[0])} and {list(shapes[1])}"
+    if op in FLOAT_ONLY and any(f.startswith("int") for f in formats):
+        return f"{op} works on bf16 and fp32, not {', '.join(formats)}"
+    if len({f.startswith("int") for f in formats}) > 1:
+        return f"integers and floats do not mix: {', '.join(formats)}"
+    if op in ("sum", "max"):
+        ok = shapes[0] == (*shapes[1][:-1], 1)
+    elif len(shapes) == 3:
+        ok = shapes[0] == shapes[1] and _broadcasts(shapes[2], shapes[1])
+    else:
+        ok = shapes[0] == shapes[1]
+    return None if ok else f"shapes do not match: {', '.join(str(list(s)) for s in shapes)}"
+
+
+def _broadcasts(small: Shape, large: Shape) -> bool:
+    if len(small) > len(large):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(small), reversed(large), strict=False))
