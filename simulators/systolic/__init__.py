@@ -1,0 +1,5 @@
+"""Weight- and output-stationary arrays, as in the TPU and Gemmini."""
+
+from .isa import FAMILY
+
+__all__ = ["FAMILY"]

@@ -69,3 +69,8 @@ class Systolic(BaseModel):
     semaphore: Cycles  # from a signal to the start of the stream that waited for it
     activation_memory: str
     weight_memory: str
+
+    def peak_multiply_adds_per_cycle(self, dtype: str) -> float:
+        """Of one core, for input `dtype`; 0 where the arrays cannot multiply it."""
+        rate = max((t.rate for t in self.array.types if t.input == dtype), default=0.0)
+        return self.array.rows * self.array.columns * self.array.count * rate

@@ -1,0 +1,168 @@
+"""What can be known of a program before it runs: names, counts, capacity, bounds, and what the machine can execute."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from .errors import BadInput, Undefined, Unsupported, nearest
+from .family import Family, Op, family
+from .formats import DTYPES, size_bytes
+from .machine import Machine
+from .program import Affine, Buffer, Instruction, Loop, Node, Program, Region, Stream, Tensor
+
+MAX_COUNT = 1 << 20  # of a semaphore, and of one wait or signal: no counter wraps
+Extents = Mapping[str, int]
+
+
+def check_legality(program: Program, machine: Machine) -> None:
+    """Raises BadInput (an unknown name, a wrong count), Unsupported (the machine cannot), Undefined (out of bounds)."""
+    members = family(machine.family)
+    _check_declarations(program, machine, members)
+    grid = dict(program.grid)
+    for stream in program.streams:
+        for instruction, extents in _with_extents(stream.body, grid):
+            _check_instruction(instruction, extents, stream, program, machine, members)
+
+
+def buffer_bytes(buffer: Buffer) -> int:
+    """Bytes of all slots."""
+    return buffer.slots * math.prod(buffer.shape) * size_bytes(buffer.dtype)
+
+
+def _check_declarations(program: Program, machine: Machine, members: Family) -> None:
+    names = [thing.name for thing in (*program.tensors, *program.buffers)]
+    _unique(names, "tensor or buffer")
+    _unique([s.name for s in program.semaphores], "semaphore")
+    _unique([s.name for s in program.streams], "stream")
+    for owner in (*program.tensors, *program.buffers):
+        if owner.dtype not in DTYPES:
+            raise BadInput(f"{owner.name}: unknown format '{owner.dtype}'{nearest(owner.dtype, DTYPES)}")
+        if not owner.shape or min(owner.shape) < 1:
+            raise BadInput(f"{owner.name}: shape {list(owner.shape)} has a size below 1")
+    for tensor in program.tensors:
+        if tensor.memory not in machine.memories:
+            have = ", ".join(machine.memories)
+            raise BadInput(f"tensor {tensor.name}: {machine.name} has no memory '{tensor.memory}'; it has: {have}")
+    spaces = members.spaces(machine)
+    for buffer in program.buffers:
+        _check_buffer(buffer, spaces, machine)
+    for semaphore in program.semaphores:
+        if not 0 <= semaphore.initial <= MAX_COUNT:
+            raise BadInput(f"semaphore {semaphore.name}: starts at {semaphore.initial}; allowed: 0 to {MAX_COUNT:,}")
+
+
+def _check_buffer(buffer: Buffer, spaces: Mapping[str, int], machine: Machine) -> None:
+    if buffer.space not in spaces:
+        raise BadInput(f"buffer {buffer.name}: {machine.name} has no space '{buffer.space}'; it has: {', '.join(spaces)}")
+    if buffer.slots < 1 or buffer.offset < 0 or buffer.offset % size_bytes(buffer.dtype):
+        raise BadInput(f"buffer {buffer.name}: slots must be 1 or more, offset a multiple of the element size from 0")
+    end = buffer.offset + buffer_bytes(buffer)
+    if end > spaces[buffer.space]:
+        detail = f"ends at byte {end:,}, but {buffer.space} of {machine.name} has {spaces[buffer.space]:,}"
+        raise Undefined("capacity", f"buffer {buffer.name}", detail)
+
+
+def _unique(names: list[str], kind: str) -> None:
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise BadInput(f"{kind} '{twice[0]}' is declared twice")
+
+
+def _with_extents(nodes: tuple[Node, ...], extents: Extents) -> Iterator[tuple[Instruction, Extents]]:
+    """Each instruction of the text with the trips of every variable around it."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            if node.trips < 1:
+                raise BadInput(f"loop {node.var}: {node.trips} trips; allowed: 1 or more")
+            if node.var in extents:
+                raise BadInput(f"loop {node.var}: the variable is taken by a loop or the grid around it")
+            yield from _with_extents(node.body, {**extents, node.var: node.trips})
+        else:
+            yield node, extents
+
+
+def _check_instruction(
+    instruction: Instruction, extents: Extents, stream: Stream, program: Program, machine: Machine, members: Family
+) -> None:
+    where = f"stream {stream.name}: {instruction.op} {', '.join(r.name for r in instruction.operands)}"
+    op = members.ops.get(instruction.op)
+    if op is None:
+        raise BadInput(f"{where}: {members.name} machines have no '{instruction.op}'{nearest(instruction.op, members.ops)}")
+    least = sum(not name.endswith("?") for name in op.operands)
+    if not least <= len(instruction.operands) <= len(op.operands):
+        raise BadInput(f"{where}: {len(instruction.operands)} operands; {op.name} takes {', '.join(op.operands)}")
+    _check_attributes(instruction, op, extents, where)
+    _check_counts(instruction, program, where)
+    for region in instruction.operands:
+        _check_region(region, extents, program, where)
+    target = program.tensor(instruction.operands[0].name)
+    if target is not None and target.role != "out":
+        raise Undefined("input-written", where, f"{target.name} is an input")
+    refused = members.legal(instruction, stream.unit, program, machine)
+    if refused:
+        raise Unsupported(f"{where}: {refused}")
+
+
+def _check_attributes(instruction: Instruction, op: Op, extents: Extents, where: str) -> None:
+    allowed = {name.rstrip("?"): kind for name, kind in op.attributes.items()}
+    given = dict(instruction.attributes)
+    for name, value in given.items():
+        if name not in allowed:
+            raise BadInput(f"{where}: unknown attribute '{name}'{nearest(name, allowed)}; allowed: {', '.join(allowed)}")
+        kind = allowed[name]
+        kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "affine": (int, Affine)}
+        good = value in kind if isinstance(kind, tuple) else isinstance(value, kinds[kind])
+        if not good:
+            wanted = " or ".join(kind) if isinstance(kind, tuple) else kind
+            raise BadInput(f"{where}: attribute {name}={value}; allowed: {wanted}")
+        if isinstance(value, Affine):
+            _check_variables(value, extents, where)
+    missing = [n for n in op.attributes if not n.endswith("?") and n not in given and op.attributes[n] != "affine"]
+    if missing:
+        raise BadInput(f"{where}: attribute {missing[0]} is missing")
+    if not 1 <= int(given.get("shift", 1)) <= 62:  # type: ignore[arg-type]
+        raise BadInput(f"{where}: shift={given['shift']}; allowed: 1 to 62")
+
+
+def _check_counts(instruction: Instruction, program: Program, where: str) -> None:
+    known = {s.name for s in program.semaphores}
+    for count in (*instruction.waits, *instruction.signals):
+        if count.semaphore not in known:
+            raise BadInput(f"{where}: unknown semaphore '{count.semaphore}'{nearest(count.semaphore, known)}")
+        if not 1 <= count.n <= MAX_COUNT:
+            raise BadInput(f"{where}: {count.n} of semaphore {count.semaphore}; allowed: 1 to {MAX_COUNT:,}")
+
+
+def _check_region(region: Region, extents: Extents, program: Program, where: str) -> None:
+    owner: Tensor | Buffer | None = program.tensor(region.name) or program.buffer(region.name)
+    if owner is None:
+        names = [t.name for t in program.tensors] + [b.name for b in program.buffers]
+        raise BadInput(f"{where}: unknown tensor or buffer '{region.name}'{nearest(region.name, names)}")
+    if isinstance(owner, Tensor) != (region.slot is None):
+        raise BadInput(f"{where}: {region.name} is a {'tensor and has no' if region.slot else 'buffer and needs a'} slot")
+    if region.slot is not None:
+        _check_variables(region.slot, extents, where)
+    if region.dims and len(region.dims) != len(owner.shape):
+        raise BadInput(f"{where}: {region.name} has {len(owner.shape)} dimensions, not {len(region.dims)}")
+    for axis, (dim, extent) in enumerate(zip(region.dims, owner.shape, strict=False)):
+        _check_variables(dim.start, extents, where)
+        if dim.size < 1 or dim.step < 1:
+            raise BadInput(f"{where}: {region.name} dimension {axis}: size and step must be 1 or more")
+        low, high = _range(dim.start, extents)
+        high += (dim.size - 1) * dim.step
+        if low < 0 or high >= extent:
+            detail = f"{region.name} dimension {axis} reaches {low}..{high}, but has 0..{extent - 1}"
+            raise Undefined("bounds", where, detail)
+
+
+def _check_variables(expression: Affine, extents: Extents, where: str) -> None:
+    for name, _ in expression.terms:
+        if name not in extents:
+            raise BadInput(f"{where}: unknown loop variable '{name}'{nearest(name, extents)}")
+
+
+def _range(expression: Affine, extents: Extents) -> tuple[int, int]:
+    """The least and the greatest value."""
+    spans = [c * (extents[name] - 1) for name, c in expression.terms]
+    return expression.base + sum(min(s, 0) for s in spans), expression.base + sum(max(s, 0) for s in spans)

@@ -1,0 +1,115 @@
+"""One call: a program on a machine, timed, and in `full` mode executed on data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from .compiled import CompiledProgram, Issue, compile_program
+from .engine import Engine, Observer
+from .errors import ModelError
+from .legality import check_legality
+from .machine import Machine
+from .memory import FunctionalMemory
+from .program import Program
+from .timeline import Timeline
+from .timing import EngineTime, Execution, Mode, Timing
+
+MAX_INSTRUCTIONS = 50_000_000
+
+
+def simulate(
+    program: Program,
+    machine: Machine,
+    *,
+    mode: Mode = "skip",
+    inputs: Mapping[str, np.ndarray] | None = None,
+    poison_seed: int = 0,
+    timeline: Timeline | None = None,
+    max_instructions: int = MAX_INSTRUCTIONS,
+) -> Execution:
+    """Run `program` on `machine` with the event model.
+
+    `skip` times it, jumping over steady state; `full` executes every instruction on `inputs` (drawn at random where
+    None). Both give the same ticks. A `timeline` records every instruction, so nothing is jumped over.
+    Raises BadInput, Unsupported or Undefined as `check_legality` does, and Undefined for a deadlock, a read of what was
+    not written, or more than `max_instructions` stepped through.
+    """
+    check_legality(program, machine)
+    compiled = compile_program(program, machine)
+    memory = None
+    observers: list[Observer] = []
+    if mode == "full":
+        memory = FunctionalMemory(compiled, machine, inputs if inputs is not None else random_inputs(program), poison_seed)
+        observers.append(memory)
+    if timeline is not None:
+        observers.append(_TimelineObserver(timeline, compiled))
+    engine = Engine(
+        compiled, skip=mode == "skip" and timeline is None, observers=tuple(observers), max_instructions=max_instructions
+    )
+    ticks = engine.run()
+    timing = _timing(engine, compiled, machine, ticks, mode)
+    if memory is None:
+        return Execution(timing=timing)
+    return Execution(timing=timing, outputs=memory.outputs(), stored_bytes=memory.stored_bytes)
+
+
+def random_inputs(program: Program, seed: int = 0) -> dict[str, np.ndarray]:
+    """Arrays for every input tensor: small integers, exact in every format."""
+    from .formats import DTYPES
+
+    noise = np.random.Generator(np.random.PCG64(seed))
+    return {
+        t.name: noise.integers(-8, 8, t.shape).astype(DTYPES[t.dtype]) for t in program.tensors if t.role != "out"
+    }
+
+
+def _timing(engine: Engine, compiled: CompiledProgram, machine: Machine, ticks: int, mode: Mode) -> Timing:
+    """Statistics as a Timing. Every engine's busy and stall ticks add up to the whole."""
+    names = compiled.engine_names
+    engines = {}
+    for core in range(compiled.cores):
+        for i, name in enumerate(names):
+            index = core * len(names) + i
+            busy = engine.statistics.get(("busy", index, ""), 0)
+            stalls = {k: v for (what, e, k), v in sorted(engine.statistics.items()) if what == "stall" and e == index}
+            rest = ticks - busy - sum(stalls.values())
+            if rest < 0:
+                raise ModelError(f"engine {name} of core {core} accounts for {-rest} ticks too many")
+            if rest:
+                stalls["done"] = rest
+            key = f"core{core}.{name}" if compiled.cores > 1 else name
+            engines[key] = EngineTime(busy_ticks=busy, stall_ticks=stalls)
+    traffic = {m: engine.statistics.get(("traffic", -1, m), 0) for m in compiled.memories}
+    return Timing(
+        ticks=ticks,
+        clock_hz=machine.clock_hz,
+        fidelity="event",
+        mode=mode,
+        engines=engines,
+        traffic_bytes=traffic,
+        executed_instructions=engine.executed,
+        issued_instructions=engine.statistics.get(("issued", -1, ""), 0),
+        multiply_adds=engine.statistics.get(("multiply_adds", -1, ""), 0),
+    )
+
+
+class _TimelineObserver:
+    """Writes what the engine does into a timeline."""
+
+    def __init__(self, timeline: Timeline, compiled: CompiledProgram) -> None:
+        self.timeline, self.compiled = timeline, compiled
+
+    def start(self, core: int, stream: int, issue: Issue, counters: list[int], now: int) -> None:
+        """Record the slice in which the engine is taken."""
+        where = ", ".join(f"{v}={c}" for v, c in zip(issue.variables, counters, strict=False))
+        engine = self.compiled.engine_names[issue.engine]
+        self.timeline.record(
+            core, engine, issue.instruction.op, now, now + issue.occupancy, self.compiled.codes[stream].name, where
+        )
+
+    def complete(self, core: int, issue: Issue, started: object) -> None:
+        """Nothing: results are not shown."""
+
+
