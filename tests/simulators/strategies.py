@@ -1,0 +1,165 @@
+"""Hypothesis strategies that draw well-formed programs: every part of the form, names that resolve, no more than that.
+
+They are legal on no machine in particular. `in_bounds=True` keeps each region inside its tensor or tile for all values
+of the variables around it; otherwise starts are any affine expression.
+"""
+
+import math
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from presil.simulators.formats import DTYPES
+from presil.simulators.lexer import MAX_INTEGER
+from presil.simulators.program import (
+    Affine,
+    Attribute,
+    Buffer,
+    Count,
+    Dim,
+    Instruction,
+    Loop,
+    Node,
+    Program,
+    Region,
+    Semaphore,
+    Stream,
+    Tensor,
+)
+
+OPS = ("load", "store", "fill", "shift", "matmul", "requantize", "add", "scale")
+SPACES = ("scratchpad", "accumulator", "planes")
+MEMORIES = ("host", "ddr3")
+# Variables, tensors and words share some names on purpose: only the place where they stand tells them apart.
+VARIABLES = ("m", "n", "k", "relu", "wait", "x", "loop", "unit")
+WORDS = ("relu", "none", "m", "wait", "two words", "", "1.5", "ß")
+NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True)
+TEXTS = st.text(st.characters(exclude_categories=("C", "Z"), exclude_characters='"\\'), max_size=12)
+Scope = tuple[tuple[str, int], ...]  # (variable, how many values it takes)
+
+
+def unique_names(least: int, most: int) -> SearchStrategy[list[str]]:
+    return st.lists(NAMES, min_size=least, max_size=most, unique=True)
+
+
+@st.composite
+def affines(draw: DrawFn, scope: Scope, big: int = 300) -> Affine:
+    """Any expression over the variables in scope, constants among them."""
+    expression = Affine(draw(st.integers(-big, big)))
+    for name, _ in scope:
+        expression += Affine.var(name, draw(st.integers(-big, big) | st.sampled_from([0, 1, -1])))
+    return expression
+
+
+@st.composite
+def dims_in_bounds(draw: DrawFn, extent: int, scope: Scope) -> Dim:
+    """A dimension whose last index stays below `extent` for all values of the variables."""
+    size = draw(st.integers(1, extent))
+    step = draw(st.integers(1, max(1, (extent - 1) // (size - 1)))) if size > 1 else 1
+    room = extent - 1 - (size - 1) * step
+    start = Affine(draw(st.integers(0, room)))
+    room -= start.base
+    for name, values in scope:
+        factor = draw(st.integers(0, room if values == 1 else room // (values - 1)))
+        room -= factor * (values - 1)
+        start += Affine.var(name, factor)
+    return Dim(start, size, step)
+
+
+def dims_anywhere(scope: Scope) -> SearchStrategy[Dim]:
+    return st.builds(Dim, affines(scope), st.integers(1, 1000), st.integers(1, 9))
+
+
+@st.composite
+def regions(draw: DrawFn, data: Sequence[Tensor | Buffer], scope: Scope, *, in_bounds: bool) -> Region:
+    item = draw(st.sampled_from(data))
+    # A slot is taken modulo the slots, so any value is in bounds.
+    slot = draw(affines(scope)) if isinstance(item, Buffer) else None
+    if draw(st.booleans()):
+        return Region(item.name, slot)
+    dims = (draw(dims_in_bounds(extent, scope) if in_bounds else dims_anywhere(scope)) for extent in item.shape)
+    return Region(item.name, slot, tuple(dims))
+
+
+@st.composite
+def attribute_values(draw: DrawFn, scope: Scope) -> Attribute:
+    floats = st.floats(allow_nan=False, allow_infinity=False)
+    plain: SearchStrategy[Attribute] = st.one_of(
+        st.integers(-MAX_INTEGER, MAX_INTEGER), floats, st.sampled_from(WORDS), TEXTS
+    )
+    if scope and draw(st.booleans()):
+        expression = draw(affines(scope))
+        return expression if expression.terms else expression.base
+    return draw(plain)
+
+
+@st.composite
+def counts(draw: DrawFn, semaphores: Sequence[Semaphore], scope: Scope) -> tuple[Count, ...]:
+    if not semaphores:
+        return ()
+    one = st.builds(
+        Count, st.sampled_from([s.name for s in semaphores]), st.integers(1, 9), st.none() | affines(scope, 3)
+    )
+    return tuple(draw(st.lists(one, max_size=2)))
+
+
+@st.composite
+def programs(draw: DrawFn, *, in_bounds: bool = False, ops: Sequence[str] = OPS, max_loop_depth: int = 3) -> Program:
+    """A whole program of up to three streams."""
+    names = draw(unique_names(1, 6))
+    split = draw(st.integers(0, len(names)))
+    shapes = st.lists(st.integers(1, 64), min_size=1, max_size=3).map(tuple)
+    dtypes = st.sampled_from(sorted(DTYPES))
+    tensors = tuple(
+        Tensor(
+            name,
+            draw(dtypes),
+            draw(shapes),
+            draw(st.sampled_from(["in", "out", "const"])),
+            draw(st.sampled_from(MEMORIES)),
+        )
+        for name in names[:split]
+    )
+    buffers = tuple(
+        Buffer(
+            name,
+            draw(dtypes),
+            draw(shapes),
+            draw(st.integers(1, 4)),
+            draw(st.sampled_from(SPACES)),
+            draw(st.integers(0, 99)),
+        )
+        for name in names[split:]
+    )
+    semaphores = tuple(Semaphore(name, draw(st.integers(0, 3))) for name in draw(unique_names(0, 4)))
+    variables = draw(st.lists(st.sampled_from(VARIABLES), max_size=2, unique=True))
+    grid = tuple((name, draw(st.integers(1, 4))) for name in variables)
+    data = (*tensors, *buffers)
+
+    def instruction(scope: Scope) -> Instruction:
+        keys = draw(st.lists(st.sampled_from(["accumulate", "activation", "factor", "wait"]), max_size=3, unique=True))
+        return Instruction(
+            draw(st.sampled_from(ops)),
+            tuple(draw(st.lists(regions(data, scope, in_bounds=in_bounds), max_size=3))),
+            tuple((key, draw(attribute_values(scope))) for key in sorted(keys)),
+            draw(counts(semaphores, scope)),
+            draw(counts(semaphores, scope)),
+        )
+
+    def node(scope: Scope, depth: int) -> Node:
+        free = [name for name in VARIABLES if name not in dict(scope)]
+        if depth < max_loop_depth and draw(st.booleans()):
+            var, trips = draw(st.sampled_from(free)), draw(st.integers(1, 5))
+            inner = (*scope, (var, trips))
+            return Loop(var, trips, tuple(node(inner, depth + 1) for _ in range(draw(st.integers(1, 2)))))
+        return instruction(scope)
+
+    streams = tuple(
+        Stream(name, tuple(node(grid, 0) for _ in range(draw(st.integers(0, 3)))), draw(st.integers(0, 3)))
+        for name in draw(unique_names(1, 3))
+    )
+    place = draw(st.sampled_from(["static", "dispatch"]))
+    program = Program(draw(TEXTS), draw(TEXTS), draw(TEXTS), tensors, buffers, semaphores, streams, grid, place)
+    assert program.instances == math.prod(size for _, size in grid)
+    return program
