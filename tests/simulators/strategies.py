@@ -6,6 +6,7 @@ of the variables around it; otherwise starts are any affine expression.
 
 import math
 from collections.abc import Sequence
+from typing import get_args
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -21,6 +22,7 @@ from presil.simulators.program import (
     Instruction,
     Loop,
     Node,
+    Place,
     Program,
     Region,
     Semaphore,
@@ -36,6 +38,9 @@ VARIABLES = ("m", "n", "k", "relu", "wait", "x", "loop", "unit")
 WORDS = ("relu", "none", "m", "wait", "two words", "", "1.5", "ß")
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True)
 TEXTS = st.text(st.characters(exclude_categories=("C", "Z"), exclude_characters='"\\'), max_size=12)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+LITERALS = st.integers(-MAX_INTEGER, MAX_INTEGER) | FLOATS | st.sampled_from(WORDS) | TEXTS
+PLACES: SearchStrategy[Place] = st.sampled_from(get_args(Place))
 Scope = tuple[tuple[str, int], ...]  # (variable, how many values it takes)
 
 
@@ -84,14 +89,11 @@ def regions(draw: DrawFn, data: Sequence[Tensor | Buffer], scope: Scope, *, in_b
 
 @st.composite
 def attribute_values(draw: DrawFn, scope: Scope) -> Attribute:
-    floats = st.floats(allow_nan=False, allow_infinity=False)
-    plain: SearchStrategy[Attribute] = st.one_of(
-        st.integers(-MAX_INTEGER, MAX_INTEGER), floats, st.sampled_from(WORDS), TEXTS
-    )
-    if scope and draw(st.booleans()):
+    is_affine = draw(st.booleans())
+    if scope and is_affine:
         expression = draw(affines(scope))
         return expression if expression.terms else expression.base
-    return draw(plain)
+    return draw(LITERALS)
 
 
 @st.composite
@@ -135,7 +137,7 @@ def programs(draw: DrawFn, *, in_bounds: bool = False, ops: Sequence[str] = OPS,
     semaphores = tuple(Semaphore(name, draw(st.integers(0, 3))) for name in draw(unique_names(0, 4)))
     variables = draw(st.lists(st.sampled_from(VARIABLES), max_size=2, unique=True))
     grid = tuple((name, draw(st.integers(1, 4))) for name in variables)
-    data = (*tensors, *buffers)
+    data: tuple[Tensor | Buffer, ...] = (*tensors, *buffers)
 
     def instruction(scope: Scope) -> Instruction:
         keys = draw(st.lists(st.sampled_from(["accumulate", "activation", "factor", "wait"]), max_size=3, unique=True))
@@ -159,7 +161,7 @@ def programs(draw: DrawFn, *, in_bounds: bool = False, ops: Sequence[str] = OPS,
         Stream(name, tuple(node(grid, 0) for _ in range(draw(st.integers(0, 3)))), draw(st.integers(0, 3)))
         for name in draw(unique_names(1, 3))
     )
-    place = draw(st.sampled_from(["static", "dispatch"]))
+    place = draw(PLACES)
     program = Program(draw(TEXTS), draw(TEXTS), draw(TEXTS), tensors, buffers, semaphores, streams, grid, place)
     assert program.instances == math.prod(size for _, size in grid)
     return program
