@@ -27,6 +27,7 @@ MAX_VALUES = 20_000
 MAX_DEPTH = 16
 
 KeyPath = tuple[str | int, ...]
+Path_ = KeyPath
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -134,7 +135,7 @@ def _limit(yaml: YAML, text: str, file: str) -> None:
         wrong = None
         if kind == "AliasEvent" or getattr(event, "anchor", None):
             wrong = "anchors and aliases (& and *) are not allowed: write the value out"
-        elif kind == "ScalarEvent" and event.ctag is not None and str(event.ctag) not in {"!", "None"}:
+        elif getattr(event, "ctag", None):
             wrong = f"tags are not allowed (found {event.ctag})"
         elif depth > MAX_DEPTH + 2:  # the stream and the document count too
             wrong = f"nested too deeply (allowed: {MAX_DEPTH} levels)"

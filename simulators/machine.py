@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .description import Description, Mistake, KeyPath, dotted, parse_description, read_description, refuse, validate
+from .description import Description, KeyPath, Mistake, dotted, parse_description, read_description, refuse, validate
 from .errors import BadInput, nearest
 from .family import family, family_names
 from .units import Bytes, BytesPerSecond, Hertz, Seconds, looks_like_quantity
@@ -192,7 +192,8 @@ class _Figures:
 
     def _figure(self, data: dict[str, Any], path: KeyPath) -> Any:
         for key in data.keys() - {"value", "source"}:
-            self._wrong((*path, key), f"unknown field (allowed: value, source){nearest(key, ['value', 'source'])}")
+            message = f"unknown field (allowed: value, source){nearest(key, ['value', 'source'])}"
+            self.mistakes.append(self.description.mistake((*path, key), message, at_key=True))
         source = data.get("source")
         if not isinstance(source, str) or not source.strip():
             self._wrong(path, "figure without source (a figure needs both `value` and `source`, a text)")

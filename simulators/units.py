@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from .errors import nearest
 
-_NUMBER = re.compile(r"([+-]?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,2})?)\s*([^\s\d].*)?")
+_NUMBER = re.compile(r"([+-]?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,2})?)\s*([A-Za-z][^\d\s]*)?")
 
 _DECIMAL = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
@@ -45,8 +45,14 @@ def parse_quantity(text: str, units: Mapping[str, Fraction], *, unitless: bool) 
     number, unit = match[1], (match[2] or "")
     if unit not in units and not (unitless and not unit):
         what = f"unknown unit '{unit[:30]}'" if unit else "no unit"
-        raise ValueError(f"{what} (found '{text[:60]}'; {allowed}){nearest(unit, units) if unit else ''}")
+        raise ValueError(f"{what} (found '{text[:60]}'; {allowed}){_hint(unit, units)}")
     return Fraction(number) * (units[unit] if unit else 1)
+
+
+def _hint(unit: str, units: Mapping[str, Fraction]) -> str:
+    """The unit that differs in case alone, or else the nearest."""
+    same = [known for known in units if known.casefold() == unit.casefold()]
+    return f" (did you mean '{same[0]}'?)" if same else nearest(unit, units) if unit else ""
 
 
 def looks_like_quantity(text: str) -> bool:
