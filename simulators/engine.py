@@ -40,7 +40,7 @@ class _At(simpy.Event):
 class StreamState:
     """Where one stream of one core is."""
 
-    __slots__ = ("blocked_on", "code", "core", "counters", "pc", "priority", "resume_at", "taken", "wake")
+    __slots__ = ("blocked_on", "code", "core", "counters", "pc", "priority", "resume_at", "since", "taken", "waited", "wake")
 
     def __init__(self, core: int, code: int, depth: int, priority: int) -> None:
         self.core, self.code, self.priority = core, code, priority
@@ -48,6 +48,8 @@ class StreamState:
         self.counters = [0] * depth
         self.taken = 0  # waits of the current instruction already taken
         self.blocked_on = -1  # global semaphore id
+        self.since = 0  # tick at which it was blocked, while it is
+        self.waited: list[tuple[str, int, int]] = []  # waits of the current instruction: (for what, from, to)
         self.resume_at = -1  # tick at which it goes on, if it sleeps
         self.wake: simpy.Event | None = None
 
@@ -131,9 +133,9 @@ class Engine:
         """Take the waits, reserve engine and links first come first served, start, and schedule the completion."""
         env, core = self.env, stream.core
         base = core * len(self.program.initial)
-        waited: list[tuple[str, int, int]] = []
+        stream.waited = waited = []
         for semaphore, n in issue.waits:
-            since, index = int(env.now), base + semaphore
+            stream.since, index = int(env.now), base + semaphore
             while self.semaphores[index] < n:
                 stream.blocked_on = index
                 self.waiting[index].append(stream)
@@ -143,8 +145,8 @@ class Engine:
             self.semaphores[index] -= n
             self.taken[index] += n
             stream.taken += 1
-            if env.now > since:
-                waited.append((self.program.semaphore_names[semaphore], since, int(env.now)))
+            if env.now > stream.since:
+                waited.append((self.program.semaphore_names[semaphore], stream.since, int(env.now)))
         now, engine = int(env.now), core * len(self.program.engine_names) + issue.engine
         free = self.engine_free[engine]
         start = max(now, free)

@@ -96,7 +96,7 @@ def _check_instruction(
     _check_counts(instruction, program, where)
     for region in instruction.operands:
         _check_region(region, extents, program, where)
-    target = program.tensor(instruction.operands[0].name)
+    target = program.tensor(instruction.operands[0].name) if instruction.operands else None
     if target is not None and target.role != "out":
         raise Undefined("input-written", where, f"{target.name} is an input")
     refused = members.legal(instruction, stream.unit, program, machine)

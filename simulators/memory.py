@@ -70,9 +70,11 @@ class FunctionalMemory:
         self.pending: dict[tuple[int, int], list[np.ndarray]] = {}  # validity of results ahead, per (core, engine)
         self.stored_bytes = dict.fromkeys((t.name for t in program.tensors if t.role == "out"), 0)
 
-    def start(self, core: int, stream: int, issue: Issue, counters: list[int], now: int) -> _Started:
+    def start(self, core: int, stream: int, issue: Issue, counters: list[int], now: int) -> _Started | None:
         """Sample the operands, make the destination invalid."""
         instruction = issue.instruction
+        if not instruction.operands:
+            return None
         values = {**self.grid[core], **dict(zip(issue.variables, counters, strict=False))}
         op = self.ops[instruction.op]
         attributes = {"accumulate": 0, **attribute_values(instruction.attributes, values)}
@@ -95,6 +97,8 @@ class FunctionalMemory:
 
     def complete(self, core: int, issue: Issue, started: object) -> None:
         """Write the result, make it valid."""
+        if started is None:
+            return
         assert isinstance(started, _Started)
         for i, data, valid, name in started.late:
             started.sources[i] = _read(data, valid, name, issue)

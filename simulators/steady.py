@@ -35,7 +35,7 @@ StatisticKey = tuple[str, int, str]
 class _Visit:
     ticks: int
     counters: Counters
-    engine_free: tuple[int, ...]  # absolute, so that it stays the same while an engine is not used
+    idle_since: tuple[int, ...]  # per engine, then per stream: when it fell idle, was blocked; not relative to now
     signalled: tuple[int, ...]  # units given to each semaphore so far
     taken: tuple[int, ...]
     statistics: dict[StatisticKey, int]
@@ -67,9 +67,10 @@ class SteadyState:
         codes = engine.program.codes
         counters = tuple(tuple(s.counters[: codes[s.code].depth_at[s.pc]]) for s in engine.streams)
         skipped = engine.skipped_ticks
-        free = tuple(ticks + skipped for ticks in engine.engine_free)
+        since = [s.since if s.blocked_on >= 0 else -skipped for s in engine.streams]
+        idle = tuple(ticks + skipped for ticks in (*engine.engine_free, *since))
         signalled, taken = tuple(engine.signalled), tuple(engine.taken)
-        return _Visit(int(engine.env.now) + skipped, counters, free, signalled, taken, dict(engine.statistics))
+        return _Visit(int(engine.env.now) + skipped, counters, idle, signalled, taken, dict(engine.statistics))
 
     def _state(self, stream: StreamState) -> State:
         engine = self.engine
@@ -119,10 +120,10 @@ class SteadyState:
 
     @staticmethod
     def _idles_alike(before: _Visit, now: _Visit) -> bool:
-        """Whether the stall an engine will be charged at its next start repeats too: the state holds no idle time."""
+        """Whether the stall an engine is charged at its next start repeats too: the state holds no idle times."""
         return all(
             new in (old, old + now.ticks - before.ticks)
-            for old, new in zip(before.engine_free, now.engine_free, strict=True)
+            for old, new in zip(before.idle_since, now.idle_since, strict=True)
         )
 
     def _jump(self, before: _Visit, now: _Visit, periods: int) -> None:
@@ -134,9 +135,16 @@ class SteadyState:
             engine.semaphores[i] += periods * (given - took)
         jumped = periods * (now.ticks - before.ticks)
         engine.skipped_ticks += jumped
-        for i, (old, new) in enumerate(zip(before.engine_free, now.engine_free, strict=True)):
-            if old == new:  # not used in the period: it has been idle over the jump too
+        engines = len(engine.engine_free)
+        for i, (old, new) in enumerate(zip(before.idle_since, now.idle_since, strict=True)):
+            if old != new:
+                continue
+            if i < engines:  # not used in the period: it is idle over the jump too
                 engine.engine_free[i] -= jumped
+            else:  # blocked in all of the period
+                stream = engine.streams[i - engines]
+                stream.since -= jumped
+                stream.waited[:] = [(reason, begin - jumped, end - jumped) for reason, begin, end in stream.waited]
         for stream, was, here in zip(engine.streams, before.counters, now.counters, strict=True):
             for depth, (a, b) in enumerate(zip(was, here, strict=True)):
                 stream.counters[depth] += periods * (b - a)

@@ -21,7 +21,7 @@ from ..formats import size_bytes
 from ..machine import Machine, Memory
 from ..program import Instruction, Program, Region, Tensor
 from ..timing import TICKS_PER_CYCLE
-from .spec import Systolic
+from .spec import Systolic, systolic
 
 ARRAY_ENGINES = ("weights", "matrix", "drain")
 
@@ -41,12 +41,12 @@ def engine_name(kind: str, unit: int, count: int) -> str:
 
 def cost(instruction: Instruction, unit: int, program: Program, machine: Machine) -> Cost:
     """The price of a legal instruction in a stream on `unit`."""
-    spec: Systolic = machine.spec
+    spec = systolic(machine)
     if instruction.op in ("load", "store", "fill"):
         return _transfer(instruction, unit, program, machine)
     if instruction.op in ("shift", "matmul", "mac", "drain"):
         return _array(instruction, unit, program, machine)
-    elements = max(math.prod(shape(r, program)) for r in instruction.operands)
+    elements = max((math.prod(shape(r, program)) for r in instruction.operands), default=0)
     work = -(-elements // spec.vector.lanes)
     return _priced(instruction, spec, "vector", work, work + spec.vector.latency)
 
@@ -59,7 +59,7 @@ def _priced(instruction: Instruction, spec: Systolic, engine: str, work: int, la
 
 
 def _array(instruction: Instruction, unit: int, program: Program, machine: Machine) -> Cost:
-    spec: Systolic = machine.spec
+    spec = systolic(machine)
     array = spec.array
     fill = array.rows + array.columns - 2
     if instruction.op == "shift":
@@ -77,7 +77,7 @@ def _array(instruction: Instruction, unit: int, program: Program, machine: Machi
 
 
 def _transfer(instruction: Instruction, unit: int, program: Program, machine: Machine) -> Cost:
-    spec: Systolic = machine.spec
+    spec = systolic(machine)
     dma = spec.dma
     kind = "store" if instruction.op == "store" else "load"
     engine = engine_name(kind, unit, dma.store_channels if kind == "store" else dma.load_channels)

@@ -16,7 +16,7 @@ import numpy as np
 from ..family import Access, Op
 from ..machine import Machine
 from . import cost, legality
-from .spec import Systolic
+from .spec import Systolic, systolic
 
 Attributes = Mapping[str, Any]
 Arrays = Sequence[np.ndarray]
@@ -33,6 +33,10 @@ def _fill(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarra
     return np.full(out.shape, attributes["value"]).astype(out.dtype)
 
 
+def _nothing(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarray:
+    return out
+
+
 def inner_product(x: np.ndarray, w: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """`x @ w` for x [M, K] and w [K, N], in the accumulator `dtype`.
 
@@ -46,7 +50,7 @@ def inner_product(x: np.ndarray, w: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _multiply(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarray:
     x, w = sources
-    product = inner_product(x.reshape(-1, x.shape[-1]), w, out.dtype).reshape(out.shape)
+    product = inner_product(x.reshape(-1, x.shape[-1]), w.reshape(w.shape[-2:]), out.dtype).reshape(out.shape)
     return out + product if attributes["accumulate"] else product
 
 
@@ -135,6 +139,7 @@ OPS: Mapping[str, Op] = {
         Op("matmul", "rows of x through the plane", "matrix", ("acc", "x", "plane"), ACCUMULATE, _multiply, _accumulated),
         Op("mac", "x @ w into the results", "matrix", ("result", "x", "w"), ACCUMULATE, _multiply, _accumulated),
         Op("drain", "results to the accumulator", "drain", ("acc", "result"), ACCUMULATE, _drain, _accumulated),
+        Op("sync", "waits and signals, nothing else", "vector", (), {}, _nothing, _written),
         Op(
             "requantize",
             "int32 to int8, exactly",
@@ -173,11 +178,11 @@ class SystolicFamily:
 
     def spaces(self, machine: Machine) -> Mapping[str, int]:
         """Bytes of each on-chip space of one core."""
-        return legality.spaces(machine.spec)
+        return legality.spaces(systolic(machine))
 
     def engines(self, machine: Machine) -> tuple[str, ...]:
         """Engine names of one core, in order of completion within a tick."""
-        return cost.engines(machine.spec)
+        return cost.engines(systolic(machine))
 
     legal = staticmethod(legality.legal)
     cost = staticmethod(cost.cost)

@@ -9,7 +9,7 @@ from ..formats import size_bytes
 from ..machine import Machine
 from ..program import Buffer, Instruction, Program, Tensor
 from .cost import shape
-from .spec import Systolic
+from .spec import Systolic, systolic
 
 ON_CHIP = ("scratchpad", "accumulator", "weights")
 Shape = tuple[int, ...]
@@ -37,7 +37,7 @@ def plane_space(kind: str, unit: int, count: int) -> str:
 
 def legal(instruction: Instruction, unit: int, program: Program, machine: Machine) -> str | None:
     """Why the machine cannot execute the instruction, or None."""
-    spec: Systolic = machine.spec
+    spec = systolic(machine)
     owners = [program.buffer(r.name) or program.tensor(r.name) for r in instruction.operands]
     if any(owner is None for owner in owners):
         return "an operand is not declared"
@@ -58,6 +58,8 @@ def legal(instruction: Instruction, unit: int, program: Program, machine: Machin
             return f"the array is not {'weight' if dataflow == 'ws' else 'output'}-stationary"
         check = {"shift": _shift, "matmul": _matmul, "mac": _mac, "drain": _drain}[instruction.op]
         return check(buffers, shapes, spec, unit)
+    if instruction.op == "sync":
+        return None
     if instruction.op not in spec.vector.operations:
         return f"the vector unit has no {instruction.op}; it has: {', '.join(spec.vector.operations)}"
     return _vector(instruction.op, buffers, shapes)
@@ -74,8 +76,8 @@ def _transfer(op: str, owners: list[Buffer | Tensor | None], shapes: list[Shape]
         return "the memory side must be a tensor"
     if remote.dtype != local.dtype:
         return f"formats differ: {local.dtype} and {remote.dtype}"
-    squeezed = [tuple(n for n in s if n != 1) for s in shapes]
-    return None if squeezed[0] == squeezed[1] else f"shapes differ: {list(shapes[0])} and {list(shapes[1])}"
+    same = math.prod(shapes[0]) == math.prod(shapes[1])  # elements go in row-major order of both sides
+    return None if same else f"sizes differ: {list(shapes[0])} and {list(shapes[1])}"
 
 
 def _shift(buffers: list[Buffer], shapes: list[Shape], spec: Systolic, unit: int) -> str | None:
@@ -129,7 +131,8 @@ def _mac(buffers: list[Buffer], shapes: list[Shape], spec: Systolic, unit: int) 
     if result.slots > spec.array.result_planes:
         return f"{result.slots} slots, but the array has {spec.array.result_planes} result planes"
     rows = math.prod(shapes[1][:-1])
-    if len(shapes[2]) != 2 or shapes[1][-1] != shapes[2][0] or shapes[0] != (rows, shapes[2][1]):
+    flat = math.prod(shapes[2][:-2]) == 1
+    if not flat or shapes[1][-1] != shapes[2][-2] or shapes[0] != (rows, shapes[2][-1]):
         return f"shapes do not match: {list(shapes[0])} = {list(shapes[1])} @ {list(shapes[2])}"
     return _typed(x, w, result, spec) or _fits(shapes[0], spec)
 
@@ -143,6 +146,10 @@ def _drain(buffers: list[Buffer], shapes: list[Shape], spec: Systolic, unit: int
     return None if same else f"shapes differ: {list(shapes[0])} and {list(shapes[1])}"
 
 
+EPILOGUES = {
+    "requantize": (("int32", "int8"),),
+    "bias": (("int32", "int32"), ("fp32", "fp32"), ("fp32", "bf16")),
+}
 FLOAT_ONLY = ("exp", "reciprocal", "rsqrt", "scale")
 
 
@@ -151,8 +158,7 @@ def _vector(op: str, buffers: list[Buffer], shapes: list[Shape]) -> str | None:
     if any(b.space not in ("scratchpad", "accumulator") for b in buffers):
         return "takes buffers in scratchpad and accumulator only"
     if op in ("requantize", "bias"):
-        outputs = {"int32": "int8" if op == "requantize" else "int32", "fp32": "fp32"}
-        if op == "requantize" and formats[1] != "int32" or formats[0] != outputs.get(formats[1]):
+        if (formats[1], formats[0]) not in EPILOGUES[op]:
             return f"no {op} from {formats[1]} to {formats[0]}"
         if len(formats) > 2 and (formats[2] != formats[1] or math.prod(shapes[2]) != shapes[1][-1]):
             return f"the bias must be {shapes[1][-1]} elements of {formats[1]}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..units import Bytes, Cycles
+
+if TYPE_CHECKING:
+    from ..machine import Machine
 
 Dataflow = Literal["ws", "os"]
 
@@ -74,3 +77,9 @@ class Systolic(BaseModel):
         """Of one core, for input `dtype`; 0 where the arrays cannot multiply it."""
         rate = max((t.rate for t in self.array.types if t.input == dtype), default=0.0)
         return self.array.rows * self.array.columns * self.array.count * rate
+
+
+def systolic(machine: Machine) -> Systolic:
+    """The family part of a systolic machine."""
+    assert isinstance(machine.spec, Systolic), machine.family
+    return machine.spec

@@ -1,0 +1,124 @@
+"""matmul on a systolic machine: x [batch, m, k] @ w [batch, k, n] in blocks bm x bn x bk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from presil.simulators.machine import Machine
+from presil.simulators.program import Affine, Dim, Instruction, Program, Region
+from presil.simulators.systolic.spec import Systolic, systolic
+
+from ...operators.operator import Workload
+from ...space import Emitter, Schedule, Space
+from . import estimate, schedules
+from .assemble import assemble, core_offsets, epilogue, operand_types
+from .blocking import Blocking, Dims, Shape, filled
+from .contraction import Contraction
+from .tiling import Axis, Places, Tile, cut
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulLayout:
+    """Blocks of row-major matrices: x [bm, bk], w [bk, bn], y [bm, bn]."""
+
+    x_block: Shape
+    w_block: Shape
+    y_block: Shape
+    bias: Shape | None
+    taps: tuple[Axis, ...] = ()
+
+    def load_x(self, slot: Affine, places: Places) -> Sequence[Instruction]:
+        """One transfer."""
+        g, m, k = places["g"], places["m"], places["k"]
+        source = Region("x", None, (Dim(g.start, 1), Dim(m.start, m.size), Dim(k.start, k.size)))
+        return [Instruction("load", (Region("xb", slot, filled((m.size, k.size), self.x_block)), source))]
+
+    def x_signature(self, axis: Axis, tile: Tile) -> object:
+        """Sizes say all."""
+        return None
+
+    def x_rows(self, places: Places, inner: Dim) -> Dims:
+        """See `Layout`."""
+        return (Dim(Affine(), places["m"].size), inner)
+
+    def w_source(self, places: Places) -> Region:
+        """See `Layout`."""
+        g, k, n = places["g"], places["k"], places["n"]
+        return Region("w", None, (Dim(g.start, 1), Dim(k.start, k.size), Dim(n.start, n.size)))
+
+    def w_filled(self, places: Places) -> Dims:
+        """See `Layout`."""
+        return filled((places["k"].size, places["n"].size), self.w_block)
+
+    def w_part(self, places: Places, inner: Dim, outputs: Dim) -> Dims:
+        """See `Layout`."""
+        return (inner, outputs)
+
+    def y_rows(self, places: Places) -> Dims:
+        """See `Layout`."""
+        return (Dim(Affine(), places["m"].size),)
+
+    def y_filled(self, places: Places) -> Dims:
+        """See `Layout`."""
+        return filled((places["m"].size, places["n"].size), self.y_block)
+
+    def y_target(self, places: Places) -> Region:
+        """See `Layout`."""
+        g, m, n = places["g"], places["m"], places["n"]
+        return Region("y", None, (Dim(g.start, 1), Dim(m.start, m.size), Dim(n.start, n.size)))
+
+    def bias_part(self, places: Places) -> Dims:
+        """See `Layout`."""
+        n = places["n"]
+        return (Dim(n.start, n.size),)
+
+
+class MatmulEmitter:
+    """See `space.Emitter`."""
+
+    operator = "matmul"
+
+    def space(self, workload: Workload, machine: Machine) -> Space:
+        """Block sizes, loop order, what stays, buffer counts, edges, dataflow, cores."""
+        spec = systolic(machine)
+        operand_types(workload, spec)
+        extents = {name: workload.int(name) for name in ("m", "n", "k")}
+        return schedules.space(
+            extents["m"], extents["n"], extents["k"], machine, {"batch": workload.int("batch"), **extents}
+        )
+
+    def legal(self, workload: Workload, machine: Machine, schedule: Schedule) -> str | None:
+        """Capacity of every space, arrays, and axes that would do nothing."""
+        layout, blocking = plan(workload, machine, schedule)
+        return estimate.legal(layout, blocking, epilogue(workload), schedule, systolic(machine))
+
+    def prior_cycles(self, workload: Workload, machine: Machine, schedule: Schedule) -> float:
+        """See `estimate.cycles`."""
+        layout, blocking = plan(workload, machine, schedule)
+        return estimate.cycles(layout, blocking, epilogue(workload), machine)
+
+    def lower(self, workload: Workload, machine: Machine, schedule: Schedule) -> Program:
+        """The program."""
+        layout, blocking = plan(workload, machine, schedule)
+        contraction = Contraction(layout, blocking, epilogue(workload), systolic(machine))
+        return assemble(workload, machine, schedule, contraction)
+
+
+def plan(workload: Workload, machine: Machine, schedule: Schedule) -> tuple[MatmulLayout, Blocking]:
+    """Layout and blocking of a schedule."""
+    spec: Systolic = systolic(machine)
+    total = {"batch": workload.int("batch"), **{d: workload.int(d) for d in ("m", "n", "k")}}
+    total, offsets = core_offsets(total, schedule["cores"], machine.cores)
+    edge = schedules.edge(schedule)
+    g = cut("g", total["batch"], 1, edge, offsets["batch"])
+    m = cut("m", total["m"], schedules.number(schedule, "bm"), edge, offsets["m"])
+    n = cut("n", total["n"], schedules.number(schedule, "bn"), edge, offsets["n"])
+    k = cut("k", total["k"], schedules.number(schedule, "bk"), edge)
+    blocking = schedules.blocking(schedule, (g,), (m,), n, k, operand_types(workload, spec), spec)
+    bias = (workload.int("n"),) if workload["bias"] == "yes" else None
+    layout = MatmulLayout((m.largest, k.largest), (k.largest, n.largest), (m.largest, n.largest), bias)
+    return layout, blocking
+
+
+EMITTER: Emitter = MatmulEmitter()

@@ -1,0 +1,103 @@
+"""The schedule space of contractions, and a schedule as a blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from presil.simulators.machine import Machine
+from presil.simulators.systolic.spec import Systolic, systolic
+
+from ...space import Axis as SpaceAxis
+from ...space import Choice, Schedule, Space
+from .blocking import Blocking
+from .tiling import Axis, Edge
+
+MOST_OUTPUTS_PER_BLOCK = 4096
+
+
+def ladder(extent: int, unit: int, most: int) -> tuple[int, ...]:
+    """`extent` and the powers of two times `unit` below it, up to `most`, ascending."""
+    steps = []
+    size = unit
+    while size < min(extent, most + 1):
+        steps.append(size)
+        size *= 2
+    return (*steps, extent) if extent <= most or not steps else tuple(steps)
+
+
+def space(m: int, n: int, k: int, machine: Machine, shared: Mapping[str, int]) -> Space:
+    """Schedules of an m x n x k contraction. `shared`: the dimensions that cores can share, with their extents."""
+    spec = systolic(machine)
+    array = spec.array
+    rows = spec.accumulator // 4
+    return Space(
+        (
+            SpaceAxis("dataflow", tuple(array.dataflows), ordered=False),
+            SpaceAxis("bm", ladder(m, 8, rows)),
+            SpaceAxis("bn", ladder(n, array.columns, MOST_OUTPUTS_PER_BLOCK)),
+            SpaceAxis("bk", ladder(k, array.rows, k)),
+            *common_axes(machine, shared),
+        )
+    )
+
+
+def common_axes(machine: Machine, shared: Mapping[str, int]) -> tuple[SpaceAxis, ...]:
+    """The axes that do not depend on shapes."""
+    splits: list[Choice] = [name for name, size in shared.items() if machine.cores > 1 and not size % machine.cores]
+    if "k" in splits:
+        splits.remove("k")  # cores do not add each other's sums
+    return (
+        SpaceAxis("order", ("mn", "nm"), ordered=False),
+        SpaceAxis("x_keep", (0, 1), ordered=False),
+        SpaceAxis("w_keep", (0, 1), ordered=False),
+        SpaceAxis("x_slots", (1, 2, 3)),
+        SpaceAxis("w_slots", (1, 2, 3, 4)),
+        SpaceAxis("acc_slots", (1, 2)),
+        SpaceAxis("y_slots", (1, 2)),
+        SpaceAxis("edge", ("peel", "even"), ordered=False),
+        SpaceAxis("cores", tuple(sorted(splits, key=str)) + ("1",), ordered=False),
+    )
+
+
+def number(schedule: Schedule, axis: str) -> int:
+    """A choice that is a number."""
+    value = schedule[axis]
+    assert isinstance(value, int), axis
+    return value
+
+
+def edge(schedule: Schedule) -> Edge:
+    """How edges are cut."""
+    return cast(Edge, schedule["edge"])
+
+
+def blocking(
+    schedule: Schedule,
+    g: tuple[Axis, ...],
+    m: tuple[Axis, ...],
+    n: Axis,
+    k: Axis,
+    types: tuple[str, str],
+    spec: Systolic,
+) -> Blocking:
+    """The blocking of a schedule over axes that are already cut."""
+    return Blocking(
+        g=g,
+        m=m,
+        n=n,
+        k=k,
+        order=str(schedule["order"]),
+        x_keep=bool(schedule["x_keep"]),
+        w_keep=bool(schedule["w_keep"]),
+        x_slots=number(schedule, "x_slots"),
+        w_slots=number(schedule, "w_slots"),
+        acc_slots=number(schedule, "acc_slots"),
+        y_slots=number(schedule, "y_slots"),
+        dataflow=str(schedule["dataflow"]),
+        arrays=min(spec.array.count, min(t.size for t in n.tiles)),
+        input=types[0],
+        accumulator=types[1],
+    )
+
+
