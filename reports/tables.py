@@ -1,0 +1,263 @@
+"""Tables of the report as data for the typesetter, and the whole layer table as CSV. All cells are finished text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from .data import STATUS_MEANING, Comparison, Layer, Machine, Validation
+from .findings import (
+    by_time,
+    median_bound_ratio,
+    median_gain,
+    ranking,
+    relative_mean,
+    right,
+    shared_groups,
+    utilization,
+)
+from .words import NONE, breakable, digits, percent, quantity, times, whole
+
+Align = Literal["left", "right"]
+Tone = Literal["", "strong", "muted", "good", "bad"]
+Cell = dict[str, str]
+Table = dict[str, Any]
+
+LAYER_ROWS = 12  # rows of a layer table in the PDF; the CSV has them all
+SCHEDULE_ROWS = 10
+VALIDATION_ROWS = 40
+
+
+def cell(text: str, *, sub: str = "", tone: Tone = "", mono: bool = False) -> Cell:
+    """A cell: its text, a small second line, and how it is set."""
+    return {"text": breakable(text), "sub": breakable(sub), "tone": tone, "mono": "yes" if mono else ""}
+
+
+def table(columns: Sequence[tuple[str, Align, str]], rows: Sequence[Sequence[Cell]], *, of: int = 0) -> Table:
+    """A table. Columns are (title, alignment, width as `2fr` or `auto`); `of` is how many rows there are in all."""
+    heads = [{"title": breakable(title), "align": align, "width": width} for title, align, width in columns]
+    cut = f"The first {len(rows)} of {of:,}." if of > len(rows) else ""
+    return {"columns": heads, "rows": [list(row) for row in rows], "cut": cut}
+
+
+def score_table(data: Comparison) -> Table:
+    """Groups by machines: score and rank, and the geometric mean below."""
+    rows = []
+    for group in data.groups:
+        order = [m.key for m, _ in ranking(data, group)]
+        row = [cell(group.title, sub=group.score)]
+        for machine in data.machines:
+            score = data.score(group.key, machine.key)
+            if score and score.value:
+                rank = order.index(machine.key) + 1
+                sub = f"rank {rank} of {len(order)}, {score.fidelity}" if len(order) > 1 else score.fidelity
+                row.append(cell(digits(score.value), sub=sub, tone="strong" if rank == 1 else ""))
+            elif score and score.layers:
+                row.append(cell("incomplete", sub=f"{score.covered} of {score.layers} layers right", tone="bad"))
+            else:
+                row.append(cell(NONE, sub="not run", tone="muted"))
+        rows.append(row)
+    shared = shared_groups(data)
+    if len(data.machines) > 1 and shared:
+        means = [relative_mean(data, m) for m in data.machines]
+        best = max(x for x in means if x is not None)
+        sub = "all groups" if len(shared) == len(data.groups) else f"{len(shared)} of {len(data.groups)} groups"
+        row = [cell("Geometric mean", sub=f"share of the best machine, {sub}")]
+        row += [cell(percent(x), tone="strong" if x == best else "") for x in means]
+        rows.append(row)
+    return table([("Workload group", "left", "1.5fr"), *((m.key, "right", "1fr") for m in data.machines)], rows)
+
+
+def machine_table(data: Comparison) -> Table:
+    """The machines at a glance."""
+    rows = []
+    for machine in data.machines:
+        mine = data.layers_of(None, machine.key)
+        dtypes = [d for d in dict.fromkeys(x.dtype for x in mine) if d in machine.peaks]
+        peaks = [f"{d} {quantity(2 * machine.peaks[d], 'op/s')}" for d in dtypes]
+        memories = [f"{name} {quantity(x, 'B/s')}" for name, x in machine.bandwidths.items()]
+        rows.append(
+            [
+                cell(machine.key, sub=f"{machine.title} · {machine.family}", tone="strong"),
+                cell(quantity(machine.clock_hz, "Hz"), sub=f"{machine.cores} core{'s' * (machine.cores != 1)}"),
+                cell("; ".join(peaks) or NONE, sub="; ".join(memories)),
+                cell(percent(utilization(mine))),
+                cell(times(median_bound_ratio(mine))),
+                cell(times(median_gain(mine))),
+                cell(f"{len(right(mine))} of {len(mine)}", tone="good" if len(right(mine)) == len(mine) else "bad"),
+            ]
+        )
+    columns: list[tuple[str, Align, str]] = [
+        ("Machine", "left", "1.5fr"),
+        ("Clock", "left", "auto"),
+        ("Peak and memory", "left", "1.4fr"),
+        ("Utilisation", "right", "auto"),
+        ("Over bound", "right", "auto"),
+        ("Search gain", "right", "auto"),
+        ("Right", "right", "auto"),
+    ]
+    return table(columns, rows)
+
+
+def layer_table(layers: Sequence[Layer]) -> Table:
+    """The layers that take most of a pass; those without a right kernel come first."""
+    total = sum(x.total_seconds for x in layers)
+    rows = []
+    for layer in by_time(layers)[:LAYER_ROWS]:
+        name = f"{layer.name}  ×{layer.count}" if layer.count > 1 else layer.name
+        rows.append(
+            [
+                cell(name, sub=layer.workload),
+                cell(whole(layer.cycles)),
+                cell(percent(layer.total_seconds / total) if total and layer.status == "right" else NONE),
+                cell(percent(layer.utilization)),
+                cell(times(layer.bound_ratio)),
+                cell(layer.bottleneck if layer.status == "right" else problem(layer)),
+                cell(layer.status, tone="good" if layer.status == "right" else "bad"),
+            ]
+        )
+    columns: list[tuple[str, Align, str]] = [
+        ("Layer", "left", "2.5fr"),
+        ("Cycles", "right", "auto"),
+        ("Time", "right", "auto"),
+        ("Util.", "right", "auto"),
+        ("Bound", "right", "auto"),
+        ("Bottleneck", "left", "1.6fr"),
+        ("Kernel", "left", "auto"),
+    ]
+    return table(columns, rows, of=len(layers))
+
+
+def problem(layer: Layer) -> str:
+    """Why a layer has no right kernel."""
+    first = next(iter(layer.reasons), None)
+    if first is None:
+        return STATUS_MEANING[layer.status]
+    return f"{first.kind} at {first.where}: {first.detail}" if first.kind else first.detail
+
+
+def schedule_table(layers: Sequence[Layer]) -> Table:
+    """The best schedules, where searching won most."""
+    found = sorted((x for x in layers if x.gain), key=lambda x: (-(x.gain or 0), x.workload))
+    rows = [
+        [
+            cell(x.name, sub=x.workload),
+            cell(x.schedule, mono=True),
+            cell(whole(x.first_cycles)),
+            cell(whole(x.cycles)),
+            cell(times(x.gain), tone="strong"),
+        ]
+        for x in found[:SCHEDULE_ROWS]
+    ]
+    columns: list[tuple[str, Align, str]] = [
+        ("Layer", "left", "1.6fr"),
+        ("Best schedule", "left", "2fr"),
+        ("First right", "right", "auto"),
+        ("Best", "right", "auto"),
+        ("Gain", "right", "auto"),
+    ]
+    return table(columns, rows, of=len(found))
+
+
+def verdict_table(data: Comparison) -> Table:
+    """Groups by machines: how many layers have a right kernel."""
+    rows = []
+    for group in data.groups:
+        row = [cell(group.title)]
+        for machine in data.machines:
+            mine = data.layers_of(group.key, machine.key)
+            good = len(right(mine))
+            if mine:
+                row.append(cell(f"{good} of {len(mine)} right", tone="good" if good == len(mine) else "bad"))
+            else:
+                row.append(cell(NONE, tone="muted"))
+        rows.append(row)
+    return table([("Workload group", "left", "1.5fr"), *((m.key, "right", "1fr") for m in data.machines)], rows)
+
+
+def checks_table(data: Comparison) -> Table:
+    """How much of each check was done on the best kernels, per machine."""
+    names = list(dict.fromkeys(name for x in data.layers for name in x.checks))
+    done = [[sum(x.checks.get(n, 0) for x in data.layers if x.machine == m.key) for m in data.machines] for n in names]
+    rows = [[cell(name), *(cell(whole(n)) for n in numbers)] for name, numbers in zip(names, done, strict=True)]
+    for title, count in (("candidates timed", "evaluated"), ("candidates refused by a check", "refused")):
+        numbers = [sum(getattr(x, count) for x in data.layers if x.machine == m.key) for m in data.machines]
+        rows.append([cell(title), *(cell(whole(n)) for n in numbers)])
+    return table([("Done", "left", "1.5fr"), *((m.key, "right", "1fr") for m in data.machines)], rows)
+
+
+def problem_table(data: Comparison) -> Table:
+    """Every layer without a right kernel, up to 40."""
+    bad = [x for x in data.layers if x.status != "right"]
+    rows = [
+        [cell(x.machine), cell(x.name, sub=x.workload), cell(x.status, tone="bad"), cell(problem(x))] for x in bad[:40]
+    ]
+    columns: list[tuple[str, Align, str]] = [
+        ("Machine", "left", "auto"),
+        ("Layer", "left", "1.3fr"),
+        ("Kernel", "left", "auto"),
+        ("Why", "left", "1.7fr"),
+    ]
+    return table(columns, rows, of=len(bad))
+
+
+def validation_table(rows: Sequence[Validation]) -> Table:
+    """Published figures beside ours, the largest errors first."""
+    order = sorted(rows, key=lambda r: (-abs(r.error_percent), r.row))
+    cells = [
+        [
+            cell(r.row, sub=r.evidence),
+            cell(f"{r.workload}, {r.metric}", sub=r.machine),
+            cell(f"{digits(r.published, 4)} {r.unit}".strip()),
+            cell(f"{digits(r.ours, 4)} {r.unit}".strip()),
+            cell(f"{r.error_percent:+.1f}%", tone="good" if abs(r.error_percent) <= 10 else "bad"),
+            cell(r.note or r.source),
+        ]
+        for r in order[:VALIDATION_ROWS]
+    ]
+    columns: list[tuple[str, Align, str]] = [
+        ("Row", "left", "auto"),
+        ("Workload and metric", "left", "1.3fr"),
+        ("Published", "right", "auto"),
+        ("Ours", "right", "auto"),
+        ("Error", "right", "auto"),
+        ("Note or source", "left", "1.5fr"),
+    ]
+    return table(columns, cells, of=len(rows))
+
+
+def figure_table(machine: Machine) -> Table:
+    """Every figure of a machine description with its source."""
+    rows = [[cell(f.path, mono=True), cell(f.value), cell(f.source)] for f in machine.figures]
+    return table([("Figure", "left", "1.1fr"), ("Value", "left", "auto"), ("Source", "left", "1.4fr")], rows)
+
+
+def layers_csv(data: Comparison) -> bytes:
+    """All layers of all machines, one row each, in full precision."""
+    out = io.StringIO()
+    names = [n for n in Layer.__dataclass_fields__ if n not in {"checks", "reasons", "traffic_bytes"}]
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*names, "gain", "traffic_bytes", "checks", "reasons"])
+    for layer in data.layers:
+        plain_values = ["" if getattr(layer, n) is None else _harmless(getattr(layer, n)) for n in names]
+        traffic = ";".join(f"{k}={v}" for k, v in layer.traffic_bytes.items())
+        checks = ";".join(f"{k}={v}" for k, v in layer.checks.items())
+        reasons = "; ".join(f"{r.kind} at {r.where}: {r.detail}" for r in layer.reasons)
+        writer.writerow([*plain_values, layer.gain or "", *map(_harmless, (traffic, checks, reasons))])
+    return out.getvalue().encode()
+
+
+def validation_csv(rows: Sequence[Validation]) -> bytes:
+    """All published figures beside ours, in full precision."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(Validation.__dataclass_fields__)
+    writer.writerows([[_harmless(getattr(row, name)) for name in Validation.__dataclass_fields__] for row in rows])
+    return out.getvalue().encode()
+
+
+def _harmless(value: object) -> object:
+    """A text that a spreadsheet would take for a formula gets a quote before it."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
