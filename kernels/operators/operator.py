@@ -6,27 +6,47 @@ A workload is one string: `matmul:m=512,n=512,k=512,dtype=int8`. An operator is 
 
 from __future__ import annotations
 
+import builtins
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
+from presil.simulators.formats import size_bytes
 from presil.simulators.program import Role
 
 Arrays = Mapping[str, np.ndarray]
 
+# random: wide and signed. extremes: the largest magnitudes, all of one sign too. marker: every slice of a sum carries a
+# probe that shows when the slice is dropped. integers: floats whose sums are exact, so that results must match in every
+# bit.
+PATTERNS = ("random", "extremes", "marker", "integers")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter of an operator: an int within [low, high], or one of `words`. `default` None: must be given."""
+    """One parameter of an operator: an int within [low, high], or one of `words`.
+
+    `default` None: must be given, unless `default_of` has a default for the dtype of the workload. `alike`: along this
+    parameter the operator only repeats itself, and the admission test needs no more than this many (0: is not so).
+    `always`: is written in the canonical text even at its default.
+    """
 
     name: str
     doc: str
     default: int | str | None = None
+    default_of: Mapping[str, str] = field(default_factory=dict)
     low: int = 1
     high: int = 1 << 20
     words: tuple[str, ...] = ()
+    alike: int = 0
+    always: bool = False
+
+    def default_for(self, dtype: str) -> int | str | None:
+        """The default in a workload of `dtype`, or None where the parameter must be given."""
+        return self.default_of.get(dtype, self.default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +58,34 @@ class TensorSpec:
     shape: tuple[int, ...]
     role: Role
 
+    @property
+    def elements(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole tensor."""
+        return self.elements * size_bytes(self.dtype)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What the operator must do at least: multiply-adds, vector operations, and compulsory bytes of each tensor."""
+    """What the operator must do at least: multiply-adds, vector operations, and compulsory bytes of each tensor.
+
+    `multiply_adds` counts every tap of the definition, as published counts do. `padding_multiply_adds` of them multiply
+    by padding, which a kernel may leave out: a bound on time must use `least_multiply_adds`.
+    """
 
     multiply_adds: int
     vector_operations: int
     tensor_bytes: Mapping[str, int]
+    padding_multiply_adds: int = 0
+
+    @property
+    def least_multiply_adds(self) -> int:
+        """Those that no kernel can leave out."""
+        return self.multiply_adds - self.padding_multiply_adds
 
     @property
     def flops(self) -> int:
@@ -55,27 +95,52 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """An operator at a shape and dtype. `parameters` holds every parameter of the operator, in its order."""
+    """An operator at a shape and dtype. `parameters` holds every parameter of the operator, in its order.
+
+    Made by `parse_workload`; prints as the canonical text, which leaves out what is at its default.
+    """
 
     operator: str
     parameters: tuple[tuple[str, int | str], ...]
 
-    def __getitem__(self, name: str) -> int | str:
-        return dict(self.parameters)[name]
+    def __getitem__(self, name: str) -> builtins.int | str:
+        for key, value in self.parameters:
+            if key == name:
+                return value
+        raise KeyError(name)
 
-    def int(self, name: str) -> int:
+    def int(self, name: str) -> builtins.int:
         """An integer parameter."""
         value = self[name]
         assert isinstance(value, int), name
         return value
 
+    def word(self, name: str) -> str:
+        """A parameter that is one of several words."""
+        value = self[name]
+        assert isinstance(value, str), name
+        return value
+
+    def __str__(self) -> str:
+        from .registry import canonical_text  # the registry builds workloads, so it cannot be imported above
+
+        return canonical_text(self)
+
 
 class Operator(Protocol):
     """The contract of an operator; all of it is pure."""
 
-    name: str
-    summary: str
-    parameters: tuple[Parameter, ...]
+    @property
+    def name(self) -> str:
+        """The name in a workload."""
+
+    @property
+    def summary(self) -> str:
+        """One line for `presil operators`."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """In canonical order."""
 
     def validate(self, workload: Workload) -> None:
         """Raises BadInput where parameters contradict each other."""
@@ -87,16 +152,18 @@ class Operator(Protocol):
         """Scalars that are part of the task (multiplier, shift of a requantisation): the program carries them."""
 
     def inputs(self, workload: Workload, seed: int, pattern: str) -> dict[str, np.ndarray]:
-        """Arrays for all `in` and `const` tensors. `pattern`: one of `PATTERNS` below."""
+        """Arrays for all `in` and `const` tensors. `pattern`: one of `PATTERNS`.
+
+        Raises BadInput for another pattern or a negative seed, Unsupported where the arrays are too large to hold.
+        """
 
     def reference(self, workload: Workload, inputs: Arrays) -> dict[str, np.ndarray]:
-        """The outputs in float64 or int64, from the definition."""
+        """The outputs in float64 or int64, from the definition; not rounded to the format of the output."""
 
     def error_bound(self, workload: Workload, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Per element of each output: the largest absolute error a right kernel can have. Zeros for integers."""
+        """Per element of each output, float64: the largest absolute distance from the reference that the output of a
+        right kernel can have, rounding to the format of the output counted in. Zeros for integers.
+        """
 
     def work(self, workload: Workload) -> Work:
         """The least work."""
-
-
-PATTERNS = ("random", "extremes", "marker", "integers")

@@ -1,0 +1,72 @@
+"""The admission test of a task: a kernel that does nothing of the work must fail its check, or the task is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from presil.simulators.errors import BadInput
+from presil.simulators.formats import DTYPES
+
+from .operator import Operator, Workload
+
+
+def wrong_elements(actual: np.ndarray, reference: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """Where `actual` is not within `bound` of `reference`: a mask. NaN and infinity are wrong everywhere."""
+    wide = np.int64 if reference.dtype == np.int64 else np.float64
+    with np.errstate(invalid="ignore"):
+        right: np.ndarray = np.abs(actual.astype(wide) - reference) <= bound
+    return ~right
+
+
+def admit(operator: Operator, workload: Workload, seed: int = 0) -> None:
+    """Raises BadInput where a kernel passes that knows nothing of its inputs, or only hands some of them on.
+
+    Tried on inputs of `random`, and on no more of what is alike (rows, images) than it takes.
+    """
+    small = _cut(operator, workload)
+    inputs = operator.inputs(small, seed, "random")
+    references, bounds = operator.reference(small, inputs), operator.error_bound(small, inputs)
+    other = operator.reference(small, operator.inputs(small, seed + 1, "random"))
+    outputs = [spec for spec in operator.tensors(small) if spec.role == "out"]
+    copied = next((inputs[spec.name] for spec in operator.tensors(small) if spec.role == "in"), None)
+    for spec in outputs:
+        reference, bound = references[spec.name], bounds[spec.name]
+        for says, values in _trivial(reference, other[spec.name], copied):
+            stored = _stored(values, spec.dtype)
+            if not wrong_elements(stored, reference, bound).any():
+                raise BadInput(f"task {workload} is refused: a kernel that returns {says} passes its check")
+
+
+def _trivial(reference: np.ndarray, other: np.ndarray, copied: np.ndarray | None) -> Iterator[tuple[str, np.ndarray]]:
+    """What kernels return that do none of the work. `other` is the right answer to other inputs."""
+    yield "zeros", np.zeros(reference.shape)
+    yield "a constant", np.full(reference.shape, float(other.mean()))
+    yield "the answer to other inputs", other
+    if copied is not None and copied.size == reference.size:
+        yield "its input", copied.reshape(reference.shape)
+    rows = reference.reshape(-1, reference.shape[-1])
+    if len(rows) > 1:
+        yield "its first row everywhere", np.broadcast_to(rows[:1], rows.shape).reshape(reference.shape)
+
+
+def _stored(values: np.ndarray, dtype: str) -> np.ndarray:
+    """`values` as an output tensor of `dtype` holds them."""
+    kind = DTYPES[dtype]
+    if kind.kind == "i":
+        limits = np.iinfo(kind)
+        return np.clip(np.rint(values.astype(np.float64)), limits.min, limits.max).astype(np.int64)
+    return values.astype(kind)
+
+
+def _cut(operator: Operator, workload: Workload) -> Workload:
+    """The same task with fewer of what is alike."""
+    enough = {p.name: p.alike for p in operator.parameters if p.alike}
+    return Workload(
+        workload.operator,
+        tuple(
+            (name, min(value, enough.get(name, value)) if isinstance(value, int) else value)
+            for name, value in workload.parameters
+        ),
+    )
