@@ -27,7 +27,6 @@ MAX_VALUES = 20_000
 MAX_DEPTH = 16
 
 KeyPath = tuple[str | int, ...]
-Path_ = KeyPath
 Model = TypeVar("Model", bound=BaseModel)
 
 
