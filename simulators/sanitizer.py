@@ -1,0 +1,247 @@
+"""Says whether a program means the same under every timing: happens-before, not luck.
+
+`sanitize` finds races, reads of what was never written, deadlocks, leftover counts, indices out of bounds, buffers that
+do not fit, outputs that are not stored. A program without faults gives the same bits whatever the latencies are. The
+order is made once, by counting (`order.py`); accesses are compared in bulk (`races.py`), so a million executed
+instructions take seconds.
+
+Rules. Two accesses that share bytes, one of them a write, must be ordered: the earlier completes before the later
+starts. Instructions of one stream on one engine are in order by themselves. A semaphore is signalled by one stream on
+one engine and waited for by one stream: with two sources a count would not say which of them has given it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .accesses import READ, WRITE, Accesses, Grid, collect
+from .errors import Unsupported
+from .family import family
+from .faults import Fault
+from .lines import Array, issued
+from .machine import Machine
+from .order import Order
+from .program import Affine, Buffer, Count, Loop, Node, Program, Tensor
+from .races import Race, RaceFinder
+from .regions import Area, Holder
+
+__all__ = ["Fault", "sanitize"]
+
+MAX_MAGNITUDE = 1 << 31  # of indices and attributes, far inside int64
+MAX_TENSOR_ELEMENTS = 1 << 31
+
+
+def sanitize(program: Program, machine: Machine, limit: int = 10_000_000, max_faults: int = 20) -> tuple[Fault, ...]:
+    """The faults of a legal program, at most `max_faults`; none means that every timing gives the same bits.
+
+    `limit` is the number of executed instructions above which the fault is `limit`: the program was not judged.
+    Kinds: limit, capacity, bounds, input-written, semaphore-shared, deadlock, leftover, race, uninitialised, unstored.
+    Raises Unsupported for signals between cores.
+    """
+    faults = [*_sizes(program, machine, limit)]
+    if not faults:
+        try:
+            faults = _Sanitizer(program, machine, max_faults).run()
+        except OverflowError:
+            faults = [Fault("limit", program.name, "its regions overlap in too many ways to be judged")]
+    return tuple(faults[:max_faults])
+
+
+def _sizes(program: Program, machine: Machine, limit: int) -> Iterator[Fault]:
+    total = sum(issued(stream.body) for stream in program.streams) * max(program.instances, 1)
+    if total > limit:
+        yield Fault("limit", program.name, f"issues {total:,} instructions; at most {limit:,} can be judged")
+    spaces = family(machine.family).spaces(machine)
+    for buffer in program.buffers:
+        holder = Holder.of(buffer)
+        if buffer.space not in spaces:
+            known = ", ".join(spaces)
+            yield Fault("capacity", f"buffer {buffer.name}", f"there is no space {buffer.space}; there are: {known}")
+        elif holder.end > spaces[buffer.space] or buffer.offset < 0 or buffer.slots < 1:
+            detail = f"takes bytes {buffer.offset} to {holder.end} of {buffer.space}, which has {spaces[buffer.space]}"
+            yield Fault("capacity", f"buffer {buffer.name}", detail)
+    for tensor in program.tensors:
+        elements = Holder.of(tensor).tile
+        if elements > MAX_TENSOR_ELEMENTS:
+            detail = f"has {elements:,} elements; at most {MAX_TENSOR_ELEMENTS:,} can be judged"
+            yield Fault("limit", f"tensor {tensor.name}", detail)
+
+
+class _Sanitizer:
+    """One program on its way to a verdict. Instances share only tensors: each is judged alone, then all together."""
+
+    def __init__(self, program: Program, machine: Machine, max_faults: int) -> None:
+        if any(c.core is not None for s in program.streams for c in _counts(s.body)):
+            raise Unsupported("the sanitizer does not know signals between cores")
+        self.program, self.ops, self.max_faults = program, family(machine.family).ops, max_faults
+        self.order = Order(program, machine)
+        owners: tuple[Buffer | Tensor, ...] = (*program.buffers, *program.tensors)
+        self.owners = {o.name: o for o in owners}
+        self.sizes = dict(program.grid)
+        points = np.ndindex(*self.sizes.values())
+        self.grids: list[Grid] = [dict(zip(self.sizes, map(int, at), strict=True)) for at in points]
+
+    def run(self) -> list[Fault]:
+        faults = [*self._out_of_bounds(), *self.order.faults]
+        if faults and (not self.order.ordered or any(f.kind in ("bounds", "input-written") for f in faults)):
+            return faults
+        found: list[Fault] = []
+        grids = self.grids if self._differ() else self.grids[:1]
+        for space in dict.fromkeys(b.space for b in self.program.buffers):
+            area = Area([Holder.of(b) for b in self.program.buffers if b.space == space])
+            for grid in grids:
+                found += self._judge(area, collect(self.order, self.ops, area, grid), grid)
+        for tensor in self.program.tensors:
+            if tensor.role == "out":
+                found += self._judge_output(tensor)
+        return found + faults
+
+    def _differ(self) -> bool:
+        """Whether instances differ in more than the parts of tensors they touch."""
+        variables = {name for name, _ in self.program.grid}
+        affine: list[Affine] = []
+        for line in self.order.lines:
+            affine += [value for _, value in line.instruction.attributes if isinstance(value, Affine)]
+            for region in line.instruction.operands:
+                if region.slot is not None:
+                    affine += [region.slot, *(dim.start for dim in region.dims)]
+        return any(name in variables for a in affine for name, _ in a.terms)
+
+    def _out_of_bounds(self) -> Iterator[Fault]:
+        """Checked on the extremes of each affine index: complete, since loops are boxes."""
+        for line in self.order.lines:
+            where = self.order.describe(line)
+            for key, value in line.instruction.attributes:
+                if isinstance(value, Affine) and max(map(abs, line.extent(self.sizes, value))) > MAX_MAGNITUDE:
+                    yield Fault("bounds", where, f"attribute {key} grows beyond {MAX_MAGNITUDE}")
+            for position, region in enumerate(line.instruction.operands):
+                owner = self.owners[region.name]
+                if isinstance(owner, Tensor) and owner.role != "out" and position == 0:
+                    yield Fault("input-written", where, f"{owner.name} is an input ({owner.role})")
+                if region.slot is not None and max(map(abs, line.extent(self.sizes, region.slot))) > MAX_MAGNITUDE:
+                    yield Fault("bounds", where, f"the slot of {owner.name} grows beyond {MAX_MAGNITUDE}")
+                if region.dims and len(region.dims) != len(owner.shape):
+                    yield Fault(
+                        "bounds", where, f"{owner.name} has {len(owner.shape)} dimensions, not {len(region.dims)}"
+                    )
+                    continue
+                for axis, (dim, size) in enumerate(zip(region.dims, owner.shape, strict=False)):
+                    low, high = line.extent(self.sizes, dim.start)
+                    last = high + (dim.size - 1) * dim.step
+                    if low < 0 or last >= size or dim.size < 1 or dim.step < 1:
+                        detail = f"touches {low} to {last} of dimension {axis} of {owner.name}, which has {size}"
+                        yield Fault("bounds", where, detail)
+
+    def _judge(self, area: Area, accesses: Accesses, grid: Grid) -> list[Fault]:
+        """Races and reads of what was never written."""
+        if not len(accesses.region):
+            return []
+        finder = RaceFinder(self.order, area, accesses)
+        faults: dict[tuple[int, int, str], Fault] = {}
+        raced: set[int] = set()
+        for race in finder.races():
+            raced.add(race.region)
+            one, two = (int(accesses.line[i]) for i in (race.first, race.second))
+            if (one, two, race.kind) not in faults and len(faults) < self.max_faults:
+                faults[one, two, race.kind] = self._race(area, accesses, race, grid)
+        return [*faults.values(), *self._unwritten(area, finder, raced, grid)]
+
+    def _race(self, area: Area, accesses: Accesses, race: Race, grid: Grid) -> Fault:
+        first, second, kind = race.first, race.second, race.kind
+        lines = [self.order.lines[int(accesses.line[i])] for i in (first, second)]
+        texts = [
+            self.order.describe(line, int(accesses.execution[i]), grid)
+            for line, i in zip(lines, (first, second), strict=True)
+        ]
+        does = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("writes", "writes")}[kind]
+        regions = [area.text(int(accesses.region[i])) for i in (first, second)]
+        given = [name for name, queue in self.order.source_of.items() if queue == lines[0].queue]
+        counts = [name for name in given if self.order.waiter_of.get(name) == lines[1].stream]
+        ignored = [name for name in given if name not in self.order.waiter_of]
+        hint = "no semaphore goes from the one to the other"
+        if counts:
+            hint = f"{' and '.join(counts)} counts between them, but not enough"
+        elif ignored:
+            hint = f"it signals {' and '.join(ignored)}, for which nothing waits"
+        return Fault(
+            "race",
+            texts[1],
+            f"{kind}: {does[1]} {regions[1]}, but nothing says that {texts[0]}, which {does[0]} {regions[0]}, "
+            f"has completed; {hint}",
+        )
+
+    def _unwritten(self, area: Area, finder: RaceFinder, raced: set[int], grid: Grid) -> Iterator[Fault]:
+        accesses, count = finder.accesses, len(area.boxes)
+        written, read = np.full((2, count), np.iinfo(np.int64).max)
+        for flag, first in ((WRITE, written), (READ, read)):
+            of = accesses.flags & flag > 0
+            np.minimum.at(first, accesses.region[of], accesses.moment[of])
+        seen: set[int] = set()
+        for region in np.flatnonzero((read < np.iinfo(np.int64).max) & (written >= read)).tolist():
+            near = finder.near[finder.first[region] : finder.first[region + 1]].tolist()
+            if raced.intersection((region, *near)):
+                continue  # already named; whether the write comes first is what is not known
+            missing = area.uncovered(region, [r for r in near if written[r] < read[region]])
+            if missing is None:
+                continue
+            at = int(np.flatnonzero((accesses.region == region) & (accesses.moment == read[region]))[0])
+            line = int(accesses.line[at])
+            if line not in seen:
+                seen.add(line)
+                where = self.order.describe(self.order.lines[line], int(accesses.execution[at]), grid)
+                detail = f"reads {area.text(region)}, of which element {list(missing)} was never written"
+                yield Fault("uninitialised", where, detail)
+
+    def _judge_output(self, tensor: Tensor) -> list[Fault]:
+        """Stores of one instance are ordered, those of two never meet, and together they cover the tensor."""
+        area = Area([Holder.of(tensor)])
+        each = [collect(self.order, self.ops, area, grid) for grid in self.grids]
+        first, near = area.overlaps()
+        touched = np.array([np.bincount(a.region, minlength=len(area.boxes)) for a in each])
+        stored = np.array([np.bincount(a.region[a.flags & WRITE > 0], minlength=len(area.boxes)) for a in each])
+        regions = np.flatnonzero(stored.any(axis=0)).tolist()
+        faults: list[Fault] = []
+        # The common case, told apart cheaply: each region is stored once, none is read, no two share an element.
+        once = not len(near) and touched.sum(axis=0).max(initial=0) <= 1 and bool((touched == stored).all())
+        if not once:
+            faults += self._meetings(area, each, (first, near))
+            for accesses, grid in zip(each, self.grids, strict=True):
+                faults += self._judge(area, accesses, grid)
+        if not (once and sum(area.boxes[r].elements for r in regions) == area.holders[0].tile):
+            zero = np.zeros(1, np.int64)
+            rank = len(tensor.shape)
+            whole = int(area.number(0, zero, [zero] * rank, tensor.shape, [1] * rank)[0])
+            missing = area.uncovered(whole, regions)
+            if missing is not None:
+                faults.append(Fault("unstored", f"tensor {tensor.name}", f"element {list(missing)} is never stored"))
+        return faults
+
+    def _meetings(self, area: Area, each: list[Accesses], rows: tuple[Array, Array]) -> Iterator[Fault]:
+        """The first element stored by one instance and touched by another: nothing orders instances."""
+        first, near = rows
+        users: dict[int, dict[int, int]] = {}  # region -> instance -> one of its accesses
+        stores: dict[int, int] = {}  # region -> instance
+        for instance, accesses in enumerate(each):
+            regions, sample = np.unique(accesses.region, return_index=True)
+            for region, access in zip(regions.tolist(), sample.tolist(), strict=True):
+                users.setdefault(region, {})[instance] = access
+            stores.update(dict.fromkeys(np.unique(accesses.region[accesses.flags & WRITE > 0]).tolist(), instance))
+        for region, writer in stores.items():
+            for other in (region, *near[first[region] : first[region + 1]].tolist()):
+                for instance, access in users.get(other, {}).items():
+                    if instance != writer:
+                        one = self._text(each[writer], users[region][writer], writer)
+                        detail = f"touches {area.text(other)}, which {one} stores on another core; nothing orders cores"
+                        yield Fault("race", self._text(each[instance], access, instance), detail)
+                        return
+
+    def _text(self, accesses: Accesses, access: int, instance: int) -> str:
+        line = self.order.lines[int(accesses.line[access])]
+        return self.order.describe(line, int(accesses.execution[access]), self.grids[instance])
+
+
+def _counts(nodes: tuple[Node, ...]) -> Iterator[Count]:
+    for node in nodes:
+        yield from _counts(node.body) if isinstance(node, Loop) else (*node.waits, *node.signals)
