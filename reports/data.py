@@ -11,6 +11,8 @@ from typing import Literal
 
 Status = Literal["right", "wrong", "none", "unsupported", "failed", "pending"]
 
+Standing = Literal["published", "derived", "chosen", "unconfirmed"]
+
 STATUS_MEANING: Mapping[Status, str] = {
     "right": "the best kernel passed every check",
     "wrong": "a kernel was kept that a later check refused",
@@ -47,6 +49,16 @@ class Figure:
     path: str
     value: str
     source: str
+
+    @property
+    def standing(self) -> Standing:
+        """What the source is worth, from the words that machine descriptions use for what nobody has published."""
+        text = self.source.lower()
+        if "not confirmed" in text:
+            return "unconfirmed"
+        if "chosen" in text or "assumed" in text or "unknown" in text:
+            return "chosen"
+        return "derived" if "derived" in text else "published"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +106,11 @@ class Layer:
     seconds: float | None = None
     utilization: float | None = None
     bound_ratio: float | None = None
+    bound_by: str = ""  # what sets the bound: `compute` or `memory`
     bottleneck: str = ""
     schedule: str = ""
     first_cycles: float | None = None
+    space_size: int = 0  # schedules there are; `evaluated` of them were timed
     evaluated: int = 0
     refused: int = 0
     multiply_adds: int = 0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .charts import gain_chart, scores_chart, split_chart, validation_chart
-from .data import Comparison, Group, Machine, Run, Validation
+from .data import Comparison, Group, Machine, Run, Standing, Validation
 from .findings import headlines, median_bound_ratio, ranking, right, title, utilization
 from .roofline import roofline_chart
 from .tables import (
@@ -74,7 +75,12 @@ def content(data: Comparison) -> tuple[Page, Images]:
             for m in data.machines
         ],
         "sources": [
-            {"machine": breakable(m.key), "title": breakable(m.title), "table": figure_table(m)}
+            {
+                "machine": breakable(m.key),
+                "title": breakable(m.title),
+                "summary": _standing(m),
+                "table": figure_table(m),
+            }
             for m in data.machines
             if m.figures
         ],
@@ -182,6 +188,13 @@ def _layers(data: Comparison, machine: Machine, group: Group) -> Page:
         "summary": breakable(f"{value}; {cycles} cycles a pass; {percent(utilization(layers))} of the peak"),
         "table": layer_table(layers),
     }
+
+
+def _standing(machine: Machine) -> str:
+    """How many figures of a machine are published, and how many are not."""
+    counts = Counter(f.standing for f in machine.figures)
+    order: tuple[Standing, ...] = ("published", "derived", "chosen", "unconfirmed")
+    return f"{plural(len(machine.figures), 'figure')}: {listed([f'{counts[s]} {s}' for s in order if counts[s]])}."
 
 
 def _validation(rows: Sequence[Validation], figure: Any) -> Page | None:

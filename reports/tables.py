@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from .data import STATUS_MEANING, Comparison, Layer, Machine, Validation
+from .data import STATUS_MEANING, Comparison, Layer, Machine, Standing, Validation
 from .findings import (
     by_time,
     median_bound_ratio,
@@ -113,8 +113,8 @@ def layer_table(layers: Sequence[Layer]) -> Table:
                 cell(whole(layer.cycles)),
                 cell(percent(layer.total_seconds / total) if total and layer.status == "right" else NONE),
                 cell(percent(layer.utilization)),
-                cell(times(layer.bound_ratio)),
-                cell(layer.bottleneck if layer.status == "right" else problem(layer)),
+                cell(times(layer.bound_ratio), sub=layer.bound_by),
+                cell(short(layer.bottleneck) if layer.status == "right" else problem(layer)),
                 cell(layer.status, tone="good" if layer.status == "right" else "bad"),
             ]
         )
@@ -128,6 +128,11 @@ def layer_table(layers: Sequence[Layer]) -> Table:
         ("Kernel", "left", "auto"),
     ]
     return table(columns, rows, of=len(layers))
+
+
+def short(bottleneck: str) -> str:
+    """A bottleneck without the semaphore's name, which the CSV has."""
+    return bottleneck.partition(" (semaphore ")[0]
 
 
 def problem(layer: Layer) -> str:
@@ -182,7 +187,7 @@ def checks_table(data: Comparison) -> Table:
     names = list(dict.fromkeys(name for x in data.layers for name in x.checks))
     done = [[sum(x.checks.get(n, 0) for x in data.layers if x.machine == m.key) for m in data.machines] for n in names]
     rows = [[cell(name), *(cell(whole(n)) for n in numbers)] for name, numbers in zip(names, done, strict=True)]
-    for title, count in (("candidates timed", "evaluated"), ("candidates refused by a check", "refused")):
+    for title, count in (("schedules timed", "evaluated"), ("kernels refused by a check", "refused")):
         numbers = [sum(getattr(x, count) for x in data.layers if x.machine == m.key) for m in data.machines]
         rows.append([cell(title), *(cell(whole(n)) for n in numbers)])
     return table([("Done", "left", "1.5fr"), *((m.key, "right", "1fr") for m in data.machines)], rows)
@@ -230,8 +235,18 @@ def validation_table(rows: Sequence[Validation]) -> Table:
 
 def figure_table(machine: Machine) -> Table:
     """Every figure of a machine description with its source."""
-    rows = [[cell(f.path, mono=True), cell(f.value), cell(f.source)] for f in machine.figures]
-    return table([("Figure", "left", "1.1fr"), ("Value", "left", "auto"), ("Source", "left", "1.4fr")], rows)
+    tones: Mapping[Standing, Tone] = {"published": "good", "derived": "", "chosen": "muted", "unconfirmed": "bad"}
+    rows = [
+        [cell(f.path, mono=True), cell(f.value), cell(f.standing, tone=tones[f.standing]), cell(f.source)]
+        for f in machine.figures
+    ]
+    columns: list[tuple[str, Align, str]] = [
+        ("Figure", "left", "1.1fr"),
+        ("Value", "left", "auto"),
+        ("Standing", "left", "auto"),
+        ("Source", "left", "1.7fr"),
+    ]
+    return table(columns, rows)
 
 
 def layers_csv(data: Comparison) -> bytes:

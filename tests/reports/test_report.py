@@ -66,7 +66,7 @@ def test_names_and_figures_are_in_the_text(pdf):
         "bm=128 bn=256 bk=512",
         "SYS-TPU1-003",
         "-5.0%",  # 51.2 against 53.9
-        "assumed: not published",
+        "5 figures: 3 published, 1 chosen and 1 unconfirmed.",
         "rank 1 of 3, event",
     ):
         assert expected in said
