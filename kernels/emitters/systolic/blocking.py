@@ -26,6 +26,9 @@ class Layout(Protocol):
     bias: Shape | None  # of the whole bias
     taps: tuple[Axis, ...]  # loops over kernel positions inside a block
 
+    def inner_length(self, size: int) -> int:
+        """Inner length of a block (at one kernel position, if there are `taps`) whose tile along k has `size`."""
+
     def load_x(self, slot: Affine, places: Places) -> Sequence[Instruction]:
         """Instructions without waits or signals that fill a block of x."""
 

@@ -178,7 +178,10 @@ class Contraction:
         outputs = cut("nn", count, self.spec.array.columns)
         if self.b.dataflow == "os":
             return first, (outputs, *self.layout.taps)
-        return first, (outputs, *self.layout.taps, cut("kk", places[self.b.k.name].size, self.spec.array.rows))
+        return first, (outputs, *self.layout.taps, cut("kk", self._length(places), self.spec.array.rows))
+
+    def _length(self, places: Places) -> int:
+        return self.layout.inner_length(places[self.b.k.name].size)
 
     def _steps(self) -> int:
         """Planes that one array fills in the whole program."""
@@ -188,7 +191,7 @@ class Contraction:
         if b.dataflow == "os":
             return blocks * b.k.count * outputs
         taps = math.prod(axis.count for axis in self.layout.taps)
-        return blocks * outputs * taps * sum(-(-t.size // array.rows) for t in b.k.tiles)
+        return blocks * outputs * taps * sum(-(-self.layout.inner_length(t.size) // array.rows) for t in b.k.tiles)
 
     def _walk(self, array: int, conditions: Sequence[Condition], step: Step) -> tuple[Node, ...]:
         """All steps of one array: the loops over blocks and, inside each, the loops of `_inner`."""
@@ -249,7 +252,7 @@ class Contraction:
             signals += self._w_free(array) if "w_last" in true else ()
             signals += self._full("plane", array) if "tap_last" in true else ()
             nn = places["nn"]
-            inner = Dim(Affine(), places[b.k.name].size)
+            inner = Dim(Affine(), self._length(places))
             operands = (
                 self._plane(plane, b.rows(places), nn.size),
                 Region("xb", number(b.x_axes, places), self.layout.x_rows(places, inner)),

@@ -53,13 +53,13 @@ def cycles(layout: Layout, b: Blocking, epilogue: Epilogue, machine: Machine) ->
     outputs = sum(-(-columns(t.size, 0, b.arrays)[1] // array.columns) for t in b.n.tiles)
     fill = array.rows + array.columns
     if b.dataflow == "ws":
-        inner = taps * sum(-(-t.size // array.rows) for t in b.k.tiles)
+        inner = taps * sum(-(-layout.inner_length(t.size) // array.rows) for t in b.k.tiles)
         total_rows = math.prod(sum(t.size for t in a.tiles) for a in (*b.g, *b.m))
         shift = array.rows if array.weight_planes > 1 else array.rows + rows + fill
         steps = row_blocks * outputs * inner
         engine = max(total_rows * outputs * inner, steps * shift)
     else:
-        inner = taps * sum(t.size for t in b.k.tiles)
+        inner = taps * sum(layout.inner_length(t.size) for t in b.k.tiles)
         engine = row_blocks * outputs * (inner + b.k.count * (0 if array.result_planes > 1 else array.rows + fill))
     x_bytes = b.x_tiles * math.prod(layout.x_block) * size_bytes(b.input)
     w_block = math.prod(layout.w_block) * size_bytes(b.input)

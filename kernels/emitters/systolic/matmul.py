@@ -10,6 +10,7 @@ from presil.simulators.program import Affine, Dim, Instruction, Program, Region
 from presil.simulators.systolic.spec import Systolic, systolic
 
 from ...operators.operator import Workload
+from ...space import Axis as SpaceAxis
 from ...space import Emitter, Schedule, Space
 from . import estimate, schedules
 from .assemble import assemble, core_offsets, epilogue, operand_types
@@ -27,6 +28,10 @@ class MatmulLayout:
     y_block: Shape
     bias: Shape | None
     taps: tuple[Axis, ...] = ()
+
+    def inner_length(self, size: int) -> int:
+        """See `Layout`."""
+        return size
 
     def load_x(self, slot: Affine, places: Places) -> Sequence[Instruction]:
         """One transfer."""
@@ -83,9 +88,16 @@ class MatmulEmitter:
         """Block sizes, loop order, what stays, buffer counts, edges, dataflow, cores."""
         spec = systolic(machine)
         operand_types(workload, spec)
-        extents = {name: workload.int(name) for name in ("m", "n", "k")}
-        return schedules.space(
-            extents["m"], extents["n"], extents["k"], machine, {"batch": workload.int("batch"), **extents}
+        m, n, k = (workload.int(name) for name in ("m", "n", "k"))
+        array = spec.array
+        return Space(
+            (
+                SpaceAxis("dataflow", tuple(array.dataflows), ordered=False),
+                SpaceAxis("bm", schedules.ladder(m, 8, schedules.most_rows(spec))),
+                SpaceAxis("bn", schedules.ladder(n, array.columns, schedules.MOST_OUTPUTS)),
+                SpaceAxis("bk", schedules.ladder(k, array.rows, k)),
+                *schedules.common_axes(machine, {"batch": workload.int("batch"), "m": m, "n": n}),
+            )
         )
 
     def legal(self, workload: Workload, machine: Machine, schedule: Schedule) -> str | None:
@@ -108,7 +120,7 @@ class MatmulEmitter:
 def plan(workload: Workload, machine: Machine, schedule: Schedule) -> tuple[MatmulLayout, Blocking]:
     """Layout and blocking of a schedule."""
     spec: Systolic = systolic(machine)
-    total = {"batch": workload.int("batch"), **{d: workload.int(d) for d in ("m", "n", "k")}}
+    total = {name: workload.int(name) for name in ("batch", "m", "n", "k")}
     total, offsets = core_offsets(total, schedule["cores"], machine.cores)
     edge = schedules.edge(schedule)
     g = cut("g", total["batch"], 1, edge, offsets["batch"])

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import cast
 
 from presil.simulators.machine import Machine
-from presil.simulators.systolic.spec import Systolic, systolic
+from presil.simulators.systolic.spec import Systolic
 
 from ...space import Axis as SpaceAxis
-from ...space import Choice, Schedule, Space
+from ...space import Choice, Schedule
 from .blocking import Blocking
 from .tiling import Axis, Edge
 
-MOST_OUTPUTS_PER_BLOCK = 4096
+MOST_OUTPUTS = 4096  # columns of a block
 
 
 def ladder(extent: int, unit: int, most: int) -> tuple[int, ...]:
@@ -26,27 +26,14 @@ def ladder(extent: int, unit: int, most: int) -> tuple[int, ...]:
     return (*steps, extent) if extent <= most or not steps else tuple(steps)
 
 
-def space(m: int, n: int, k: int, machine: Machine, shared: Mapping[str, int]) -> Space:
-    """Schedules of an m x n x k contraction. `shared`: the dimensions that cores can share, with their extents."""
-    spec = systolic(machine)
-    array = spec.array
-    rows = spec.accumulator // 4
-    return Space(
-        (
-            SpaceAxis("dataflow", tuple(array.dataflows), ordered=False),
-            SpaceAxis("bm", ladder(m, 8, rows)),
-            SpaceAxis("bn", ladder(n, array.columns, MOST_OUTPUTS_PER_BLOCK)),
-            SpaceAxis("bk", ladder(k, array.rows, k)),
-            *common_axes(machine, shared),
-        )
-    )
+def most_rows(spec: Systolic) -> int:
+    """Rows of a block: no more than the accumulator has words."""
+    return spec.accumulator // 4
 
 
 def common_axes(machine: Machine, shared: Mapping[str, int]) -> tuple[SpaceAxis, ...]:
-    """The axes that do not depend on shapes."""
+    """The axes that all contractions have. `shared`: the dimensions that cores can share, with their extents."""
     splits: list[Choice] = [name for name, size in shared.items() if machine.cores > 1 and not size % machine.cores]
-    if "k" in splits:
-        splits.remove("k")  # cores do not add each other's sums
     return (
         SpaceAxis("order", ("mn", "nm"), ordered=False),
         SpaceAxis("x_keep", (0, 1), ordered=False),
@@ -56,7 +43,7 @@ def common_axes(machine: Machine, shared: Mapping[str, int]) -> tuple[SpaceAxis,
         SpaceAxis("acc_slots", (1, 2)),
         SpaceAxis("y_slots", (1, 2)),
         SpaceAxis("edge", ("peel", "even"), ordered=False),
-        SpaceAxis("cores", tuple(sorted(splits, key=str)) + ("1",), ordered=False),
+        SpaceAxis("cores", (*splits, "1"), ordered=False),
     )
 
 
