@@ -1,0 +1,111 @@
+"""`presil simulate FILE.pasm`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from .output import Json, MachineName, figure, print_json, print_text, say
+
+if TYPE_CHECKING:
+    from presil.simulators.machine import Machine
+    from presil.simulators.program import Program
+    from presil.simulators.timing import Timing
+
+PasmFile = Annotated[Path, typer.Argument(metavar="FILE.pasm", help="A program in text form.", show_default=False)]
+
+
+def simulate(
+    file: PasmFile,
+    *,
+    machine: MachineName | None = None,
+    fidelity: Annotated[Literal["bound", "event"], typer.Option(help="Roofline bound, or event simulation.")] = "event",
+    mode: Annotated[
+        Literal["full", "skip"], typer.Option(help="Execute every instruction on data, or jump over steady state.")
+    ] = "skip",
+    timeline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write what happened when (.json or .json.gz, for Perfetto).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Time a program, and say where the time of each engine went.
+
+    Without --machine the machine that the file names is used.
+
+    Examples:
+      presil simulate best.pasm
+      presil simulate best.pasm --machine tpu-v4 --mode full --json
+      presil simulate best.pasm --timeline best.json.gz
+    """
+    from presil.suites.results import timing_json
+
+    program, target = load(file, machine)
+    timing = _bound(program, target) if fidelity == "bound" else _event(program, target, mode, timeline)
+    if as_json:
+        print_json(timing_json(timing))
+        return
+    cycles, seconds = figure(timing.cycles), figure(timing.seconds, "s")
+    print_text(f"{program.name} on {target.name}: {cycles} cycles, {seconds} ({fidelity})")
+    for memory, traffic in timing.traffic_bytes.items():
+        print_text(
+            f"{memory}: {figure(traffic, 'B')}, {figure(traffic / timing.seconds, 'B/s') if timing.ticks else ''}"
+        )
+    if timing.engines:
+        from presil.simulators.stalls import stall_table, stall_text
+
+        print_text("\n" + stall_text(stall_table(timing, program)))
+
+
+def load(file: Path, machine: str | None) -> tuple[Program, Machine]:
+    """The program in a file and the machine asked for, or else named in the file. Raises BadInput."""
+    from presil.simulators.assembly import load_program
+    from presil.simulators.family import family
+    from presil.simulators.machine import load_machine
+
+    target = load_machine(machine) if machine else None
+    program = load_program(file, family(target.family).ops if target else None)
+    return program, target or load_machine(program.machine)
+
+
+def _event(program: Program, machine: Machine, mode: Literal["full", "skip"], path: Path | None) -> Timing:
+    from presil.simulators.simulate import simulate as event
+    from presil.simulators.timeline import Timeline
+
+    timeline = Timeline() if path else None
+    timing = event(program, machine, mode=mode, timeline=timeline).timing
+    if path and timeline:
+        timeline.write(path, machine.clock_hz)
+        if timeline.dropped:
+            say(f"presil: the timeline is full; {timeline.dropped:,} later events were left out")
+    return timing
+
+
+def _bound(program: Program, machine: Machine) -> Timing:
+    """The roofline of what the program itself does: its multiply-adds, and the bytes it moves."""
+    from presil.simulators.bound import lower_bound_ticks
+    from presil.simulators.family import family
+    from presil.simulators.legality import check_legality
+    from presil.simulators.program import instructions
+    from presil.simulators.timing import Timing
+
+    check_legality(program, machine)
+    prices = family(machine.family)
+    multiply_adds, traffic = 0, dict.fromkeys(machine.memories, 0)
+    for stream in program.streams:
+        for instruction, times in instructions(stream.body):
+            cost = prices.cost(instruction, stream.unit, program, machine)
+            multiply_adds += times * program.instances * cost.multiply_adds
+            for memory, moved in cost.traffic:
+                traffic[memory] += times * program.instances * moved
+    dtype = next((t.dtype for t in program.tensors if t.role == "in"), "")
+    ticks = lower_bound_ticks(multiply_adds, dtype, traffic, machine)
+    return Timing(
+        ticks=ticks,
+        clock_hz=machine.clock_hz,
+        fidelity="bound",
+        mode=None,
+        traffic_bytes=traffic,
+        multiply_adds=multiply_adds,
+    )
