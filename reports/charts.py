@@ -50,7 +50,7 @@ def scores_chart(data: Comparison) -> bytes | None:
                     va=side,
                     color=colour(index),
                 )
-        axes.set_yticks(range(len(rows)), [label(f"{g.title}: {g.score}", 46) for g, _ in rows], color=INK)
+        axes.set_yticks(range(len(rows)), [label(g.title) for g, _ in rows], color=INK)
         axes.set_ylim(len(rows) - 0.4, -0.65)
         axes.set_xlabel("score relative to the best machine of the group")
         axes.grid(axis="x")

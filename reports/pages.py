@@ -10,7 +10,7 @@ from typing import Any
 from .charts import gain_chart, scores_chart, split_chart, validation_chart
 from .data import Comparison, Group, Machine, Run, Standing, Validation
 from .findings import headlines, median_bound_ratio, ranking, right, title, utilization
-from .roofline import roofline_chart
+from .roofline import key_chart, roofline_chart
 from .tables import (
     checks_table,
     figure_table,
@@ -57,6 +57,7 @@ def content(data: Comparison) -> tuple[Page, Images]:
             figure(f"roofline{i}", roofline_chart(data, m), _roofline_alt(data, m), f"Roofline of {m.key} ({m.title}).")
             for i, m in enumerate(data.machines)
         ],
+        "key": figure("key", key_chart(data), f"Marks of the groups: {listed([g.title for g in data.groups])}.", ""),
         "gain": figure("gain", gain_chart(data), _gain_alt(data), _GAIN),
         "schedules": [
             {"machine": breakable(m.key), "table": schedule_table(data.layers_of(None, m.key))} for m in data.machines
@@ -75,12 +76,7 @@ def content(data: Comparison) -> tuple[Page, Images]:
             for m in data.machines
         ],
         "sources": [
-            {
-                "machine": breakable(m.key),
-                "title": breakable(m.title),
-                "summary": _standing(m),
-                "table": figure_table(m),
-            }
+            {"title": breakable(f"{m.key}: {m.title}"), "summary": _standing(m), "table": figure_table(m)}
             for m in data.machines
             if m.figures
         ],

@@ -15,7 +15,7 @@ from .findings import right
 from .style import GREY, INK, WIDTH, colour, marker, styled, svg
 from .words import label, quantity
 
-_HEIGHT, _ALONE = 2.55, 3.8  # inches: three to a page, or a machine that is compared with none
+_HEIGHT, _ALONE = 2.35, 3.8  # inches: three to a page, or a machine that is compared with none
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,21 @@ def roofline_chart(data: Comparison, machine: Machine) -> bytes | None:
         return svg(figure)
 
 
+def key_chart(data: Comparison) -> bytes | None:
+    """Which mark is which group: one key for all rooflines. None where no layer can be placed."""
+    if not any(points(m, data.layers_of(None, m.key)) for m in data.machines):
+        return None
+    columns = 3 if max(len(g.title) for g in data.groups) <= 30 else 2
+    with styled():
+        figure = Figure(figsize=(WIDTH, 0.19 * -(-len(data.groups) // columns) + 0.05))
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        for index, group in enumerate(data.groups):
+            axes.plot([], [], marker(index), color=colour(index), label=label(group.title), markersize=4.8)
+        axes.legend(loc="upper left", ncols=columns, handletextpad=0.2, borderpad=0, borderaxespad=0, labelspacing=0.3)
+        return svg(figure)
+
+
 def _frame(axes: Axes, placed: list[Point], top: float, machine: Machine, memories: list[str]) -> None:
     """Log axes just wide enough for the points, the ridges and the labels."""
     ridges = [top / machine.bandwidths[m] for m in memories]
@@ -137,7 +152,7 @@ def _roofs(axes: Axes, machine: Machine, memories: list[str], peaks: dict[str, f
 
 
 def _label_groups(axes: Axes, data: Comparison, placed: list[Point]) -> None:
-    """The key of the groups, and the name of the layer that takes most time in each."""
+    """The name of the layer that takes most time in each group, where there is room for it."""
     written: list[tuple[float, float]] = []
     for index, group in enumerate(data.groups):
         mine = [p for p in placed if p.layer.group == group.key]
@@ -155,9 +170,6 @@ def _label_groups(axes: Axes, data: Comparison, placed: list[Point]) -> None:
                 color=colour(index),
                 fontsize=7.5,
             )
-        axes.plot([], [], marker(index), color=colour(index), label=label(group.title), markersize=4.8)
-    figure = axes.figure
-    figure.legend(loc="outside upper left", ncols=3, handletextpad=0.2, columnspacing=1.2, fontsize=8)
     if len({p.memory for p in placed}) > 1:
         said = "hollow: bound by the dashed memory"
         axes.text(0.01, 0.98, said, transform=axes.transAxes, va="top", color=GREY, fontsize=8)

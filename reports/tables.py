@@ -109,7 +109,7 @@ def layer_table(layers: Sequence[Layer]) -> Table:
         name = f"{layer.name}  ×{layer.count}" if layer.count > 1 else layer.name
         rows.append(
             [
-                cell(name, sub=layer.workload),
+                cell(name, sub=_unless(layer.workload, layer.name)),
                 cell(whole(layer.cycles)),
                 cell(percent(layer.total_seconds / total) if total and layer.status == "right" else NONE),
                 cell(percent(layer.utilization)),
@@ -130,6 +130,11 @@ def layer_table(layers: Sequence[Layer]) -> Table:
     return table(columns, rows, of=len(layers))
 
 
+def _unless(text: str, shown: str) -> str:
+    """`text`, unless it is shown already: a workload of no model has no other name."""
+    return "" if text == shown else text
+
+
 def short(bottleneck: str) -> str:
     """A bottleneck without the semaphore's name, which the CSV has."""
     return bottleneck.partition(" (semaphore ")[0]
@@ -148,7 +153,7 @@ def schedule_table(layers: Sequence[Layer]) -> Table:
     found = sorted((x for x in layers if x.gain), key=lambda x: (-(x.gain or 0), x.workload))
     rows = [
         [
-            cell(x.name, sub=x.workload),
+            cell(x.name, sub=_unless(x.workload, x.name)),
             cell(x.schedule, mono=True),
             cell(whole(x.first_cycles)),
             cell(whole(x.cycles)),
@@ -197,7 +202,8 @@ def problem_table(data: Comparison) -> Table:
     """Every layer without a right kernel, up to 40."""
     bad = [x for x in data.layers if x.status != "right"]
     rows = [
-        [cell(x.machine), cell(x.name, sub=x.workload), cell(x.status, tone="bad"), cell(problem(x))] for x in bad[:40]
+        [cell(x.machine), cell(x.name, sub=_unless(x.workload, x.name)), cell(x.status, tone="bad"), cell(problem(x))]
+        for x in bad[:40]
     ]
     columns: list[tuple[str, Align, str]] = [
         ("Machine", "left", "auto"),

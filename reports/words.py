@@ -78,7 +78,7 @@ def plain(text: str) -> str:
     return "".join(c if ord(c) in known and c.isprintable() else f"\\u{{{ord(c):04X}}}" for c in text)
 
 
-def label(text: str, limit: int = 38) -> str:
+def label(text: str, limit: int = 52) -> str:
     """`plain(text)`, cut to what a label of a figure has room for."""
     shown = plain(text)
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"

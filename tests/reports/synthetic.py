@@ -12,9 +12,9 @@ from presil.reports.data import Comparison, Figure, Group, Layer, Machine, Reaso
 GROUPS = (
     Group(key="resnet50-b1", title="ResNet-50, batch 1", score="inferences/s"),
     Group(key="resnet50-b8", title="ResNet-50, batch 8", score="inferences/s"),
-    Group(key="llama3-8b-prefill", title="Llama-3-8B block, prefill 2048", score="tokens/s"),
-    Group(key="llama3-8b-decode-b1", title="Llama-3-8B block, decode, batch 1", score="tokens/s"),
-    Group(key="llama3-8b-decode-b16", title="Llama-3-8B block, decode, batch 16", score="tokens/s"),
+    Group(key="llama3-8b-prefill", title="Llama-3-8B block, prefill, 2048 tokens, batch 1", score="tokens/s"),
+    Group(key="llama3-8b-decode-b1", title="Llama-3-8B block, decode, context 2048, batch 1", score="tokens/s"),
+    Group(key="llama3-8b-decode-b16", title="Llama-3-8B block, decode, context 2048, batch 16", score="tokens/s"),
 )
 BATCH = {"resnet50-b1": 1, "resnet50-b8": 8, "llama3-8b-prefill": 2048, "llama3-8b-decode-b1": 1}
 BATCH["llama3-8b-decode-b16"] = 16
