@@ -115,8 +115,8 @@ def _read(path: Path) -> _Graph:
     import onnx
 
     try:
+        onnx.checker.check_model(path)
         model = onnx.load(path)
-        onnx.checker.check_model(model)
         graph = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True).graph
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
         raise Unsupported(f"{path}: {error}") from error

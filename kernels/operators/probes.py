@@ -96,7 +96,7 @@ def x_probes(probes: ProbePlan, spec: TensorSpec, depth: int, seed: int) -> np.n
 
 
 def w_probes(probes: ProbePlan, shape: tuple[int, int, int], spec: TensorSpec, seed: int) -> np.ndarray:
-    """Values of w as [batch, depth, columns], in the format of `spec`: a probe in the column of each place of the sum."""
+    """Values of w as [batch, depth, columns] in the format of `spec`: a probe in the column of each place of it."""
     rng = generator(seed, "marker", spec.name)
     batch, depth, _ = shape
     values = rng.integers(-1, 1, shape, np.int8, endpoint=True).astype(DTYPES[spec.dtype])

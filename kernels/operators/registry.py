@@ -96,6 +96,7 @@ def workload_from_mapping(
 
     YAML's `yes` and `no`, which some readers turn into booleans, are taken as the words.
     """
+    mapping = {str(key): value for key, value in mapping.items()}  # YAML's keys may be numbers
     place = _Place(",".join(f"{key}={_short(value)}" for key, value in mapping.items()), file, line)
     name = mapping.get("operator")
     if not isinstance(name, str):
