@@ -1,0 +1,171 @@
+"""Candidates: what one schedule comes to, and the memory of all that were tried.
+
+An invalid schedule is never fatal: it is counted by its reason, and the search goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from presil.simulators.errors import PresilError, Undefined
+from presil.simulators.machine import Machine
+from presil.simulators.program import Program
+from presil.simulators.timing import TICKS_PER_CYCLE
+
+from ..operators.operator import Workload
+from ..space import Emitter, Schedule, Space
+from .pool import Pool
+
+Measure = Callable[[Program, Machine, int | None], "Measured"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Ticks of a program. `pruned`: it was not simulated, and `ticks` is a lower bound above the ceiling."""
+
+    ticks: int
+    pruned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one schedule came to: `ticks` of a valid one, `reason` of an invalid one.
+
+    `pruned`: it was not simulated, since its lower bound (then in `ticks`) is above the best time known.
+    """
+
+    rank: int
+    ticks: int | None = None
+    reason: str | None = None
+    pruned: bool = False
+
+    @property
+    def valid(self) -> bool:
+        """Whether it was timed."""
+        return self.reason is None and not self.pruned
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """Evaluates single schedules of one workload on one machine. Plain data: it can go to another process."""
+
+    emitter: Emitter
+    workload: Workload
+    machine: Machine
+    space: Space
+    measure: Measure
+
+    def prior(self, rank: int) -> float | str:
+        """The closed-form guess in cycles, or why the schedule cannot be."""
+        schedule = self.space.unrank(rank)
+        try:
+            refusal = self.emitter.legal(self.workload, self.machine, schedule)
+            if refusal is not None:
+                return refusal
+            cycles = self.emitter.prior_cycles(self.workload, self.machine, schedule)
+        except Exception as error:  # noqa: BLE001  # one bad schedule must not end the search, whatever it does
+            return reason_of(error)
+        return cycles if math.isfinite(cycles) and cycles > 0 else "prior is not a positive number"
+
+    def program(self, rank: int) -> Program:
+        """The program of a legal schedule."""
+        return self.emitter.lower(self.workload, self.machine, self.space.unrank(rank))
+
+    def evaluate(self, rank: int, ceiling: int | None) -> Outcome:
+        """Times a legal schedule. One that cannot be faster than `ceiling` ticks may come back pruned."""
+        try:
+            measured = self.measure(self.program(rank), self.machine, ceiling)
+        except Exception as error:  # noqa: BLE001  # as above
+            return Outcome(rank, reason=reason_of(error))
+        return Outcome(rank, measured.ticks, pruned=measured.pruned)
+
+
+def reason_of(error: Exception) -> str:
+    """A short reason to count an error under: figures are left out, so that alike errors count together."""
+    if isinstance(error, Undefined):
+        return error.kind
+    text = re.sub(r"\d+", "N", str(error)).partition("\n")[0][:100]
+    return text if isinstance(error, PresilError) and text else f"defect {type(error).__name__}: {text}"
+
+
+@dataclass(slots=True)
+class Candidates:
+    """The memory of one search: what each schedule came to. No schedule is looked at twice.
+
+    `refused` counts schedules that the emitter says cannot be, `failed` those whose program was made and is invalid.
+    `evaluated` is what a budget counts: schedules whose program was made and was simulated or found invalid. `known`
+    holds outcomes from elsewhere, taken over when asked for instead of evaluating again.
+    """
+
+    evaluator: Evaluator
+    pool: Pool
+    known: Mapping[int, Outcome] = field(default_factory=dict)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    priors: dict[int, float] = field(default_factory=dict)
+    refused: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    evaluated: int = 0
+    best_ticks: int | None = None
+    _illegal: set[int] = field(default_factory=set)
+
+    def prior(self, rank: int) -> float | None:
+        """The closed-form guess in cycles, or None for a schedule that cannot be (counted once)."""
+        if (known := self.priors.get(rank)) is not None:
+            return known
+        if rank in self._illegal:
+            return None
+        prior = self.evaluator.prior(rank)
+        if isinstance(prior, str):
+            self.refused[prior] += 1
+            self._illegal.add(rank)
+            return None
+        self.priors[rank] = prior
+        return prior
+
+    def evaluate(self, ranks: Sequence[int], ceiling: int | None = None) -> list[Outcome]:
+        """Outcomes of legal schedules, in the order of `ranks`; those known are not evaluated again."""
+        new = [rank for rank in dict.fromkeys(ranks) if rank not in self.outcomes]
+        unknown = [rank for rank in new if rank not in self.known]
+        for outcome in self.pool.evaluate(self.evaluator, unknown, ceiling):
+            self._remember(outcome)
+        for rank in new:
+            if rank in self.known:
+                self._remember(self.known[rank])
+        return [self.outcomes[rank] for rank in ranks]
+
+    def _remember(self, outcome: Outcome) -> None:
+        self.outcomes[outcome.rank] = outcome
+        if outcome.reason is not None:
+            self.failed[outcome.reason] += 1
+        elif outcome.valid and outcome.ticks is not None:
+            self.best_ticks = outcome.ticks if self.best_ticks is None else min(self.best_ticks, outcome.ticks)
+        self.evaluated += not outcome.pruned
+
+    @property
+    def best_cycles(self) -> float | None:
+        """Of the best so far."""
+        return None if self.best_ticks is None else self.best_ticks / TICKS_PER_CYCLE
+
+    @property
+    def pruned(self) -> int:
+        """Schedules not simulated, since they cannot be the best."""
+        return sum(outcome.pruned for outcome in self.outcomes.values())
+
+    @property
+    def invalid(self) -> Mapping[str, int]:
+        """Invalid schedules by reason, the most frequent first."""
+        both = self.refused + self.failed
+        return dict(sorted(both.items(), key=lambda item: (-item[1], item[0])))
+
+    def ranking(self) -> list[Outcome]:
+        """The valid outcomes, fastest first; ties stand in schedule order."""
+        timed = [(o.ticks, o.rank, o) for o in self.outcomes.values() if o.valid and o.ticks is not None]
+        return [outcome for _, _, outcome in sorted(timed, key=lambda item: item[:2])]
+
+    def schedule(self, rank: int) -> Schedule:
+        """The schedule of that rank."""
+        return self.evaluator.space.unrank(rank)

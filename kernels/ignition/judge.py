@@ -1,0 +1,118 @@
+"""The judge: what is scored is what was checked.
+
+A kernel is rendered, read back from its text, timed again and checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from presil.simulators.assembly import parse, render
+from presil.simulators.bound import lower_bound_ticks, peak_multiply_adds_per_cycle
+from presil.simulators.errors import PresilError
+from presil.simulators.machine import Machine
+from presil.simulators.program import Program
+
+from ..operators import operator
+from ..operators.operator import Workload
+from .candidates import Candidates
+from .result import Ranked, Roofline, Word
+
+
+class Verdict(Protocol):
+    """What a check returns; `presil.kernels.checking.Verdict` is one."""
+
+    @property
+    def right(self) -> bool:
+        """Whether the program is a right kernel of its workload."""
+
+    @property
+    def reasons(self) -> Sequence[object]:
+        """Why it is not."""
+
+
+Check = Callable[[Program, Workload, Machine], Verdict]
+
+
+def check_kernel(program: Program, workload: Workload, machine: Machine) -> Verdict:
+    """The three layers of `presil.kernels.checking`, imported when first needed."""
+    from ..checking import check
+
+    verdict: Verdict = check(program, workload, machine)
+    return verdict
+
+
+class Judge:
+    """Verdicts on the schedules of one search, each given once. After Ctrl-C (`interrupted`) it checks no more."""
+
+    def __init__(self, candidates: Candidates, check: Check, *, interrupted: bool) -> None:
+        self.interrupted = interrupted
+        self._candidates, self._check = candidates, check
+        self._verdicts: dict[int, tuple[Word, tuple[str, ...]]] = {}
+        self._roofline: Roofline | None = None
+
+    def first_right(self, ranks: Sequence[int]) -> int | None:
+        """The first that is right, or None. Once interrupted: the first that is not known to be wrong."""
+        return next((rank for rank in ranks if self._verdict(rank) != "wrong"), None)
+
+    def ranked(self, rank: int) -> Ranked:
+        """A timed schedule with the verdict it has so far."""
+        evaluator, outcome = self._candidates.evaluator, self._candidates.outcomes[rank]
+        assert outcome.ticks is not None
+        verdict, reasons = self._verdicts.get(rank, ("not checked", ()))
+        return Ranked(
+            schedule=self._candidates.schedule(rank),
+            ticks=outcome.ticks,
+            clock_hz=evaluator.machine.clock_hz,
+            roofline=self._bound(rank),
+            verdict=verdict,
+            reasons=reasons,
+        )
+
+    def text(self, rank: int) -> str:
+        """The program text of a schedule."""
+        return render(self._candidates.evaluator.program(rank))
+
+    def _verdict(self, rank: int) -> Word:
+        if rank not in self._verdicts and not self.interrupted:
+            try:
+                reasons = self._faults(rank)
+            except PresilError as error:
+                reasons = (str(error),)
+            except KeyboardInterrupt:
+                self.interrupted = True
+                return "not checked"
+            self._verdicts[rank] = ("wrong" if reasons else "right", reasons)
+        return self._verdicts.get(rank, ("not checked", ()))[0]
+
+    def _faults(self, rank: int) -> tuple[str, ...]:
+        """Why the kernel is wrong; nothing if it is right."""
+        evaluator, ticks = self._candidates.evaluator, self._candidates.outcomes[rank].ticks
+        program = parse(self.text(rank))
+        again = evaluator.measure(program, evaluator.machine, None).ticks
+        if again != ticks:
+            return (f"text: read back from its text it takes {again:,} ticks, not {ticks:,}",)
+        if again < self._bound(rank).ticks:
+            return (f"bound: {again:,} ticks are less than the roofline's {self._bound(rank).ticks:,}",)
+        verdict = self._check(program, evaluator.workload, evaluator.machine)
+        if verdict.right:
+            return ()
+        return tuple(str(reason) for reason in verdict.reasons) or ("the check gives no reason",)
+
+    def _bound(self, rank: int) -> Roofline:
+        """The roofline of the workload. A program is asked only in which memory its tensors lie."""
+        if self._roofline is None:
+            evaluator = self._candidates.evaluator
+            workload, machine = evaluator.workload, evaluator.machine
+            work, dtype = operator(workload.operator).work(workload), str(workload["dtype"])
+            traffic: dict[str, int] = {}
+            for tensor in evaluator.program(rank).tensors:
+                moved = work.tensor_bytes.get(tensor.name, 0)
+                traffic[tensor.memory] = traffic.get(tensor.memory, 0) + moved
+            self._roofline = Roofline(
+                ticks=lower_bound_ticks(work.multiply_adds, dtype, traffic, machine),
+                multiply_adds=work.multiply_adds,
+                peak=peak_multiply_adds_per_cycle(dtype, machine),
+            )
+        return self._roofline
