@@ -68,7 +68,7 @@ def _numbers(area: Area, holder: int, line: Line, region: Region, grid: Grid) ->
 
 def _flags(ops: Mapping[str, Op], line: Line, grid: Grid) -> Array:
     """How each execution of a line touches its destination."""
-    attributes = line.instruction.attributes
+    attributes = (("accumulate", 0), *line.instruction.attributes)  # left out: overwrites
     access = ops[line.instruction.op].access
     affine = [(key, line.spread(value, grid)) for key, value in attributes if isinstance(value, Affine)]
     if not affine:

@@ -1,0 +1,67 @@
+"""What can be said of a program without its numbers: that it is for this task, and that it did the work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from presil.simulators.bound import lower_bound_ticks
+from presil.simulators.errors import BadInput
+from presil.simulators.program import Program
+from presil.simulators.timing import Execution
+
+from .operators.operator import Work
+from .operators.registry import parse_workload
+from .trials import Task
+from .verdict import Reason
+
+
+def declared(task: Task) -> Iterator[Reason]:
+    """The tensors must be those of the workload, in name, format, shape and role. Else it answers another question."""
+    program, workload = task.program, task.workload
+    try:
+        meant = parse_workload(program.workload)
+        if meant != workload:
+            yield Reason("workload", f"program {program.name}", f"is for {meant}, not for {workload}")
+    except BadInput as error:
+        yield Reason("workload", f"program {program.name}", error.message)
+    wanted = {spec.name: spec for spec in task.operator.tensors(workload)}
+    for tensor in program.tensors:
+        spec = wanted.pop(tensor.name, None)
+        if spec is None:
+            yield Reason("tensors", f"tensor {tensor.name}", f"{workload} has no such tensor")
+            continue
+        for what in ("dtype", "shape", "role"):
+            found, right = getattr(tensor, what), getattr(spec, what)
+            if found != right:
+                yield Reason("tensors", f"tensor {tensor.name}", f"{what} is {found}; {workload} has {right}")
+    for name in wanted:
+        yield Reason("tensors", f"tensor {name}", f"is missing; {workload} has it")
+
+
+def compulsory_traffic(program: Program, work: Work) -> dict[str, int]:
+    """Bytes that must cross the link of each memory: every tensor once."""
+    moved: dict[str, int] = {}
+    for tensor in program.tensors:
+        moved[tensor.memory] = moved.get(tensor.memory, 0) + work.tensor_bytes[tensor.name]
+    return moved
+
+
+def audit(task: Task, work: Work, execution: Execution, least_multiply_adds: int) -> Iterator[Reason]:
+    """The work was done, and not in less time than it can take."""
+    program, workload, timing = task.program, task.workload, execution.timing
+    where = f"program {program.name}"
+    if timing.multiply_adds < least_multiply_adds:
+        detail = f"executes {timing.multiply_adds:,} multiply-adds; {workload} needs {least_multiply_adds:,}"
+        yield Reason("work", where, detail)
+    for name, stored in execution.stored_bytes.items():
+        if stored < work.tensor_bytes[name]:
+            yield Reason("work", f"tensor {name}", f"{stored:,} of {work.tensor_bytes[name]:,} bytes are stored")
+    traffic = compulsory_traffic(program, work)
+    for memory, least in traffic.items():
+        moved = timing.traffic_bytes.get(memory, 0)
+        if moved < least:
+            yield Reason("traffic", f"memory {memory}", f"moves {moved:,} bytes; {workload} needs {least:,}")
+    dtype = str(dict(workload.parameters).get("dtype", ""))
+    bound = lower_bound_ticks(least_multiply_adds, dtype, traffic, task.machine)
+    if timing.ticks < bound:
+        yield Reason("bound", where, f"takes {timing.ticks:,} ticks; no program can take less than {bound:,}")

@@ -1,0 +1,153 @@
+"""Runs a program on secret inputs and compares what it stored with the reference."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from presil.simulators.formats import DTYPES
+from presil.simulators.machine import Machine
+from presil.simulators.program import Program
+from presil.simulators.provenance import last_store
+from presil.simulators.simulate import simulate
+from presil.simulators.timing import Execution
+
+from .operators.admission import wrong_elements
+from .operators.operator import Arrays, Operator, Workload
+from .verdict import Reason
+
+GUARD_BYTES = 4096
+GUARD = 0xA5
+# Measured on one core, in round figures: what a check of that much work takes.
+SECONDS_PER_INSTRUCTION = 1e-4
+SECONDS_PER_MULTIPLY_ADD = {"int8": 1.5e-10, "bf16": 5e-10}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A program, and what it should compute on which machine."""
+
+    program: Program
+    machine: Machine
+    operator: Operator
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much to try: `seeds` of each of `patterns`, as far as `budget_seconds` go; `run_seed` varies the seeds."""
+
+    seeds: int
+    patterns: Sequence[str]
+    run_seed: int
+    budget_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One run: inputs drawn from `seed` by `pattern`, memories poisoned from `poison`."""
+
+    pattern: str
+    seed: int
+    poison: int
+
+
+def secret(*parts: object) -> int:
+    """A seed that nobody knows before the program is frozen: it depends on the program's own text."""
+    digest = hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def seconds_per_trial(workload: Workload, instructions: int, multiply_adds: int) -> float:
+    """About how long one trial takes on one core. An estimate from the work alone, so that plans repeat."""
+    dtype = str(dict(workload.parameters).get("dtype", "int8"))
+    rate = SECONDS_PER_MULTIPLY_ADD.get(dtype, SECONDS_PER_MULTIPLY_ADD["bf16"])
+    return 0.1 + instructions * SECONDS_PER_INSTRUCTION + multiply_adds * rate
+
+
+def plan(text: str, workload: Workload, effort: Effort, seconds_each: float) -> list[Trial]:
+    """As many trials as the budget allows, never none, the most telling first.
+
+    Where sums must be exact (integers, or floats that hold integers) any slip shows, so such a pattern is first.
+    """
+    exact = "random" if dict(workload.parameters).get("dtype") == "int8" else "integers"
+    ordered = sorted(effort.patterns, key=lambda p: (p != exact, p != "marker", effort.patterns.index(p)))
+    trials = []
+    for i in range(max(effort.seeds, 1)):
+        for pattern in ordered:
+            parts = (workload, text, effort.run_seed, pattern, i)
+            trials.append(Trial(pattern, secret(*parts), secret(*parts, "poison")))
+    return trials[: max(int(effort.budget_seconds / seconds_each), 1)]
+
+
+def run(task: Task, inputs: Arrays, poison: int) -> tuple[Execution, list[Reason]]:
+    """A timed functional run on a fresh machine. Inputs lie between guards; both must be as before, afterwards."""
+    zones = {name: _guarded(array) for name, array in inputs.items()}
+    views = {name: view for name, (_, view) in zones.items()}
+    execution = simulate(task.program, task.machine, mode="full", inputs=views, poison_seed=poison)
+    reasons = []
+    for name, (zone, view) in zones.items():
+        if not np.array_equal(_bytes(view), _bytes(inputs[name])):
+            reasons.append(Reason("input-written", f"tensor {name}", "an input is not what it was before the run"))
+        if not ((zone[:GUARD_BYTES] == GUARD).all() and (zone[-GUARD_BYTES:] == GUARD).all()):
+            reasons.append(Reason("guard", f"tensor {name}", "bytes beside an input were written"))
+    return execution, reasons
+
+
+def judge(task: Task, trial: Trial) -> tuple[Execution, list[Reason], Arrays]:
+    """Runs one trial: (execution, what is wrong, its inputs). The reference is made first, from a copy of its own."""
+    operator, workload = task.operator, task.workload
+    inputs = operator.inputs(workload, trial.seed, trial.pattern)
+    private = {name: array.copy() for name, array in inputs.items()}
+    references, bounds = operator.reference(workload, private), operator.error_bound(workload, private)
+    execution, reasons = run(task, inputs, trial.poison)
+    for name, reference in references.items():
+        reasons += compare(task, name, execution.outputs[name], (reference, bounds[name]), trial)
+    return execution, reasons, inputs
+
+
+def compare(
+    task: Task, name: str, actual: np.ndarray, right: tuple[np.ndarray, np.ndarray], trial: Trial
+) -> list[Reason]:
+    """The first wrong element of an output, and the instruction that wrote it. NaN is never right.
+
+    `right` is the reference and the bound of each element.
+    """
+    reference, bound = right
+    wrong = wrong_elements(actual, reference, bound)
+    if not wrong.any():
+        return []
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+    allowed = f" within {bound[index]:.3g}" if bound[index] else ""
+    detail = (
+        f"{name}{list(index)} is {actual[index]}, right is {reference[index]}{allowed}; {int(wrong.sum()):,} of "
+        f"{wrong.size:,} elements are wrong on inputs '{trial.pattern}'"
+    )
+    return [Reason("numbers", last_store(task.program, task.machine, name, index), detail)]
+
+
+def same_bits(one: Execution, other: Execution) -> list[Reason]:
+    """What differs between two runs on the same inputs: under other poison nothing may."""
+    for name, values in one.outputs.items():
+        differ = _bytes(values) != _bytes(other.outputs[name])
+        if differ.any():
+            detail = f"{int(differ.sum()):,} bytes change with what memory held before: something unwritten is used"
+            return [Reason("poison", f"tensor {name}", detail)]
+    return []
+
+
+def _guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    zone = np.full(array.nbytes + 2 * GUARD_BYTES, GUARD, np.uint8)
+    view = zone[GUARD_BYTES:-GUARD_BYTES].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return zone, view
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+_ = DTYPES  # registers bfloat16 with numpy
