@@ -17,6 +17,7 @@ from .style import GREY, INK, PALE, SPLIT, WIDTH, colour, marker, quiet, styled,
 from .words import digits, label
 
 _ROW = 0.36  # inches per row of a chart
+_FAR = 100.0  # percent of error beyond which a mark becomes an arrow at the edge
 
 
 def scores_chart(data: Comparison) -> bytes | None:
@@ -186,15 +187,20 @@ def validation_chart(rows: Sequence[Validation]) -> bytes | None:
         axes = figure.add_subplot()
         axes.axvspan(-10, 10, color="#edf1f4", linewidth=0)
         axes.axvline(0, color=GREY, linewidth=0.8)
+        reach = min(max(15.0, 1.1 * max(abs(r.error_percent) for r in rows)), _FAR)
         for y, name in enumerate(sets):
             errors = [r.error_percent for r in rows if row_set(r) == name]
-            axes.plot(errors, [y] * len(errors), "o", color=colour(0), alpha=0.6, markersize=5, markeredgewidth=0)
-        reach = max(15.0, *(abs(r.error_percent) for r in rows)) * 1.1
+            look: dict[str, Any] = {"color": colour(0), "alpha": 0.6, "markeredgewidth": 0, "clip_on": False}
+            inside = [e for e in errors if abs(e) <= reach]
+            axes.plot(inside, [y] * len(inside), "o", **look)
+            for sign, arrow in ((1, ">"), (-1, "<")):
+                outside = [e for e in errors if sign * e > reach]
+                axes.plot([sign * reach] * len(outside), [y] * len(outside), arrow, **look)
         axes.set_xlim(-reach, reach)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:+.0f}%" if x else "0"))
         axes.set_yticks(range(len(sets)), [label(s) for s in sets], color=INK)
         axes.set_ylim(len(sets) - 0.5, -0.5)
-        axes.set_xlabel("ours against published; the band is ±10%")
+        axes.set_xlabel("ours against published; the band is ±10%, an arrow is further out")
         quiet(axes)
         return svg(figure)
 

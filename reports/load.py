@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from typing import Any
 
 from presil.simulators.errors import BadInput
@@ -165,8 +166,15 @@ def _score(run: StoredRun, stored: StoredGroup, group: Group, key: str, machine:
 
 def _validations(runs: Sequence[StoredRun]) -> tuple[Validation, ...]:
     """The validation rows of all runs' stores, each once, in the order of their ids."""
-    bodies = {(b["row"], b["machine"], b["metric"]): b for run in runs for b in run.validations}
-    names = Validation.__dataclass_fields__
-    return tuple(
-        Validation(**{n: body[n] for n in names if body.get(n) is not None}) for _, body in sorted(bodies.items())
-    )
+    bodies = {
+        (str(b.get("row")), str(b.get("machine")), str(b.get("metric"))): b for run in runs for b in run.validations
+    }
+    return tuple(_validation(body) for _, body in sorted(bodies.items()))
+
+
+def _validation(body: Body) -> Validation:
+    found = {f.name: body[f.name] for f in fields(Validation) if body.get(f.name) is not None}
+    lacking = [f.name for f in fields(Validation) if f.default is MISSING and f.name not in found]
+    if lacking:
+        raise BadInput(f"the validation of {body.get('row')} lacks: {', '.join(lacking)}")
+    return Validation(**found)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ from .findings import (
     shared_groups,
     utilization,
 )
-from .words import NONE, breakable, digits, percent, quantity, times, whole
+from .words import NONE, breakable, digits, percent, plural, quantity, times, whole
 
 Align = Literal["left", "right"]
 Tone = Literal["", "strong", "muted", "good", "bad"]
@@ -67,7 +66,20 @@ def score_table(data: Comparison) -> Table:
         row = [cell("Geometric mean", sub=f"share of the best machine, {sub}")]
         row += [cell(percent(x), tone="strong" if x == best else "") for x in means]
         rows.append(row)
-    return table([("Workload group", "left", "1.5fr"), *((m.key, "right", "1fr") for m in data.machines)], rows)
+    rows.append(
+        [
+            cell("Known error of the model", sub="against published figures"),
+            *(_known_error(data, m) for m in data.machines),
+        ]
+    )
+    return table([("Workload group", "left", "2fr"), *((m.key, "right", "1fr") for m in data.machines)], rows)
+
+
+def _known_error(data: Comparison, machine: Machine) -> Cell:
+    errors = [abs(v.error_percent) for v in data.validations if v.machine == machine.name]
+    if not errors:
+        return cell("not known", tone="muted")
+    return cell(f"{statistics.median(errors):.1f}%", sub=f"median of {plural(len(errors), 'figure')}")
 
 
 def machine_table(data: Comparison) -> Table:
@@ -184,7 +196,7 @@ def verdict_table(data: Comparison) -> Table:
             else:
                 row.append(cell(NONE, tone="muted"))
         rows.append(row)
-    return table([("Workload group", "left", "1.5fr"), *((m.key, "right", "1fr") for m in data.machines)], rows)
+    return table([("Workload group", "left", "2fr"), *((m.key, "right", "1fr") for m in data.machines)], rows)
 
 
 def checks_table(data: Comparison) -> Table:
@@ -253,32 +265,3 @@ def figure_table(machine: Machine) -> Table:
         ("Source", "left", "1.7fr"),
     ]
     return table(columns, rows)
-
-
-def layers_csv(data: Comparison) -> bytes:
-    """All layers of all machines, one row each, in full precision."""
-    out = io.StringIO()
-    names = [n for n in Layer.__dataclass_fields__ if n not in {"checks", "reasons", "traffic_bytes"}]
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*names, "gain", "traffic_bytes", "checks", "reasons"])
-    for layer in data.layers:
-        plain_values = ["" if getattr(layer, n) is None else _harmless(getattr(layer, n)) for n in names]
-        traffic = ";".join(f"{k}={v}" for k, v in layer.traffic_bytes.items())
-        checks = ";".join(f"{k}={v}" for k, v in layer.checks.items())
-        reasons = "; ".join(f"{r.kind} at {r.where}: {r.detail}" for r in layer.reasons)
-        writer.writerow([*plain_values, layer.gain or "", *map(_harmless, (traffic, checks, reasons))])
-    return out.getvalue().encode()
-
-
-def validation_csv(rows: Sequence[Validation]) -> bytes:
-    """All published figures beside ours, in full precision."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(Validation.__dataclass_fields__)
-    writer.writerows([[_harmless(getattr(row, name)) for name in Validation.__dataclass_fields__] for row in rows])
-    return out.getvalue().encode()
-
-
-def _harmless(value: object) -> object:
-    """A text that a spreadsheet would take for a formula gets a quote before it."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value

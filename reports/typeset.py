@@ -12,9 +12,9 @@ import typst
 
 from presil.simulators.errors import BadInput, ModelError
 
+from .attachments import layers_csv, validation_csv
 from .data import Comparison
 from .pages import content
-from .tables import layers_csv, validation_csv
 
 _TEMPLATES = Path(__file__).parent
 _MAIN = "report.typ"
