@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .errors import Unsupported
 from .family import family
 from .machine import Machine
-from .program import Count, Instruction, Loop, Node, Program
+from .program import Count, Instruction, Loop, Node, Program, instructions
 
 ENTER, BACK = 1, 2
 LoopStep = tuple[int, ...]  # (ENTER, depth) or (BACK, depth, trips, pc of the first step of the body)
@@ -17,6 +17,7 @@ LoopStep = tuple[int, ...]  # (ENTER, depth) or (BACK, depth, trips, pc of the f
 class Issue:
     """One instruction of the text with its price; `engine`, `waits`, `signals` and `links` are indices."""
 
+    number: int  # its place among all instructions of the text
     instruction: Instruction
     text: str
     variables: tuple[str, ...]  # loop variables around it, outermost first
@@ -39,6 +40,7 @@ class Code:
     depth_at: tuple[int, ...]
     open_trips: tuple[tuple[int, ...], ...]  # at each pc: trips of the open loops, outermost first
     depth: int
+    executed: int  # instructions one core issues from it
 
     @property
     def signalled(self) -> tuple[tuple[int, ...], ...]:
@@ -54,6 +56,7 @@ class CompiledProgram:
     program: Program
     cores: int
     codes: tuple[Code, ...]
+    issues: int  # instructions in the text
     engine_names: tuple[str, ...]
     semaphore_names: tuple[str, ...]
     initial: tuple[int, ...]
@@ -70,10 +73,15 @@ def compile_program(program: Program, machine: Machine) -> CompiledProgram:
     engines = tuple(members.engines(machine))
     names = tuple(s.name for s in program.semaphores)
     index = _Index({n: i for i, n in enumerate(engines)}, {n: i for i, n in enumerate(names)}, tuple(machine.memories))
-    codes = tuple(_Flattener(program, machine, index, s.unit).flatten(s.name, s.body) for s in program.streams)
+    codes: list[Code] = []
+    issues = 0
+    for stream in program.streams:
+        flattener = _Flattener(program, machine, index, stream.unit, issues)
+        codes.append(flattener.flatten(stream.name, stream.body))
+        issues = flattener.next_number
     initial = tuple(s.initial for s in program.semaphores)
     return CompiledProgram(
-        program.name, program, program.instances, codes, engines, names, initial, tuple(machine.memories)
+        program.name, program, program.instances, tuple(codes), issues, engines, names, initial, tuple(machine.memories)
     )
 
 
@@ -92,7 +100,8 @@ class _Index:
 class _Flattener:
     """Turns the tree of one stream into steps."""
 
-    def __init__(self, program: Program, machine: Machine, index: _Index, unit: int) -> None:
+    def __init__(self, program: Program, machine: Machine, index: _Index, unit: int, first: int) -> None:
+        self.next_number = first
         self.program, self.machine, self.index, self.unit = program, machine, index, unit
         self.price = family(machine.family).cost
         self.steps: list[Issue | LoopStep] = []
@@ -103,8 +112,9 @@ class _Flattener:
 
     def flatten(self, name: str, body: tuple[Node, ...]) -> Code:
         self._nodes(body)
+        total = sum(times for _, times in instructions(body))
         depth_at = (*(len(t) for t in self.open), 0)
-        return Code(name, tuple(self.steps), depth_at, (*self.open, ()), self.deepest)
+        return Code(name, tuple(self.steps), depth_at, (*self.open, ()), self.deepest, total)
 
     def _add(self, step: Issue | LoopStep) -> None:
         self.steps.append(step)
@@ -130,7 +140,9 @@ class _Flattener:
 
     def _issue(self, node: Instruction) -> Issue:
         cost = self.price(node, self.unit, self.program, self.machine)
+        self.next_number += 1
         return Issue(
+            self.next_number - 1,
             node,
             f"{node.op} {', '.join(r.name for r in node.operands)}",
             tuple(self.variables),

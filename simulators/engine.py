@@ -7,13 +7,14 @@ relative to now says all about its future. That is what makes the jumps of `stea
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Generator
-from typing import Protocol
+from typing import Any, Protocol
 
 import simpy
 
-from .compiled import BACK, ENTER, CompiledProgram, Issue
+from .compiled import ENTER, CompiledProgram, Issue, LoopStep
 from .errors import Undefined
 from .steady import SteadyState
 
@@ -40,10 +41,11 @@ class _At(simpy.Event):
 class StreamState:
     """Where one stream of one core is."""
 
-    __slots__ = ("blocked_on", "code", "core", "counters", "pc", "priority", "resume_at", "since", "taken", "waited", "wake")
+    __slots__ = ("base", "blocked_on", "code", "core", "counters", "pc", "priority", "resume_at", "since", "taken", "waited", "wake")
 
-    def __init__(self, core: int, code: int, depth: int, priority: int) -> None:
+    def __init__(self, core: int, code: int, depth: int, priority: int, base: int) -> None:
         self.core, self.code, self.priority = core, code, priority
+        self.base = base  # of the semaphores of its core
         self.pc = 0
         self.counters = [0] * depth
         self.taken = 0  # waits of the current instruction already taken
@@ -51,7 +53,7 @@ class StreamState:
         self.since = 0  # tick at which it was blocked, while it is
         self.waited: list[tuple[str, int, int]] = []  # waits of the current instruction: (for what, from, to)
         self.resume_at = -1  # tick at which it goes on, if it sleeps
-        self.wake: simpy.Event | None = None
+        self.wake: Any = None
 
 
 class Engine:
@@ -67,23 +69,24 @@ class Engine:
     ) -> None:
         self.program, self.observers, self.max_instructions = program, observers, max_instructions
         self.env = simpy.Environment()
-        cores, engines = program.cores, len(program.engine_names)
+        cores, engines, codes = program.cores, len(program.engine_names), program.codes
         self.semaphores = list(program.initial) * cores
         self.signalled = [0] * len(self.semaphores)
         self.taken = [0] * len(self.semaphores)
         self.waiting: list[list[StreamState]] = [[] for _ in self.semaphores]
         self.engine_free = [0] * (cores * engines)
-        self.in_flight: list[deque[tuple[int, Issue, object]]] = [deque() for _ in self.engine_free]
+        self.in_flight: list[deque[tuple[int, Issue, Any]]] = [deque() for _ in self.engine_free]
+        self.completions = [functools.partial(self._complete, i // engines, i) for i in range(cores * engines)]
         self.link_free = [0] * len(program.memories)
-        first = cores * engines
         self.streams = [
-            StreamState(core, i, code.depth, first + core * len(program.codes) + i)
+            StreamState(core, i, code.depth, cores * engines + core * len(codes) + i, core * len(program.initial))
             for core in range(cores)
-            for i, code in enumerate(program.codes)
+            for i, code in enumerate(codes)
         ]
         self.skipped_ticks = 0  # time jumped over, on top of env.now
-        self.executed = 0
-        self.statistics: dict[tuple[str, int, str], int] = {}  # (what, engine or -1, key) -> ticks, bytes, counts
+        self.executed = 0  # instructions stepped through
+        self.issued = [0] * (cores * program.issues)  # how often each instruction was issued, jumps included
+        self.stalls: dict[tuple[int, str], int] = {}  # (engine, reason) -> ticks
         self.steady = SteadyState(self) if skip else None
 
     def run(self) -> int:
@@ -101,114 +104,121 @@ class Engine:
         assert isinstance(issue, Issue)
         return issue.waits[stream.taken][1]
 
-    def count(self, what: str, engine: int, key: str, amount: int) -> None:
-        """Add to a statistic."""
-        index = (what, engine, key)
-        self.statistics[index] = self.statistics.get(index, 0) + amount
-
     def _run(self, stream: StreamState) -> Generator[simpy.Event, None, None]:
-        steps = self.program.codes[stream.code].steps
-        stream.wake = _At(self.env, 0, stream.priority)
+        """The process of one stream."""
+        env, steps = self.env, self.program.codes[stream.code].steps
+        semaphores, base = self.semaphores, stream.base
+        stream.wake = _At(env, 0, stream.priority)
         yield stream.wake
         while stream.pc < len(steps):
             step = steps[stream.pc]
-            if isinstance(step, Issue):
-                yield from self._issue(stream, step)
-                stream.pc += 1
-            elif step[0] == ENTER:
-                stream.counters[step[1]] = 0
-                stream.pc += 1
-            else:
-                assert step[0] == BACK
-                _, depth, trips, target = step
-                stream.counters[depth] += 1
-                if stream.counters[depth] < trips:
-                    stream.pc = target
-                    if self.steady is not None:
-                        self.steady.visit(stream)
-                else:
-                    stream.pc += 1
+            if type(step) is not Issue:
+                self._loop(stream, step)  # type: ignore[arg-type]  # the other kind of step
+                continue
+            for semaphore, n in step.waits:
+                if semaphores[base + semaphore] < n:
+                    yield from self._block(stream, base + semaphore, n)
+                semaphores[base + semaphore] -= n
+                self.taken[base + semaphore] += n
+                stream.taken += 1
+            now = int(env.now)
+            start = self._reserve(stream, step, now)
+            if start > now:
+                stream.resume_at = start
+                yield _At(env, start - now, stream.priority)
+                stream.resume_at = -1
+            self._start(stream, step, start)
+            stream.taken = 0
+            stream.pc += 1
 
-    def _issue(self, stream: StreamState, issue: Issue) -> Generator[simpy.Event, None, None]:
-        """Take the waits, reserve engine and links first come first served, start, and schedule the completion."""
-        env, core = self.env, stream.core
-        base = core * len(self.program.initial)
-        stream.waited = waited = []
-        for semaphore, n in issue.waits:
-            stream.since, index = int(env.now), base + semaphore
-            while self.semaphores[index] < n:
-                stream.blocked_on = index
-                self.waiting[index].append(stream)
-                stream.wake = env.event()
-                yield stream.wake
-            stream.blocked_on = -1
-            self.semaphores[index] -= n
-            self.taken[index] += n
-            stream.taken += 1
-            if env.now > stream.since:
-                waited.append((self.program.semaphore_names[semaphore], stream.since, int(env.now)))
-        now, engine = int(env.now), core * len(self.program.engine_names) + issue.engine
+    def _loop(self, stream: StreamState, step: LoopStep) -> None:
+        """Enter a loop or take its back edge."""
+        if step[0] == ENTER:
+            stream.counters[step[1]] = 0
+            stream.pc += 1
+            return
+        _, depth, trips, target = step
+        stream.counters[depth] += 1
+        if stream.counters[depth] == trips:
+            stream.pc += 1
+            return
+        stream.pc = target
+        if self.steady is not None:
+            self.steady.visit(stream)
+
+    def _block(self, stream: StreamState, index: int, n: int) -> Generator[simpy.Event, None, None]:
+        """Sleep until semaphore `index` has `n` units."""
+        stream.since, stream.blocked_on = int(self.env.now), index
+        while self.semaphores[index] < n:
+            self.waiting[index].append(stream)
+            stream.wake = self.env.event()
+            yield stream.wake
+        stream.blocked_on = -1
+        name = self.program.semaphore_names[index - stream.base]
+        stream.waited.append((name, stream.since, int(self.env.now)))
+
+    def _reserve(self, stream: StreamState, issue: Issue, now: int) -> int:
+        """The start: when the engine and the links are free, first come first served. Charges the engine's idle time."""
+        engine = stream.core * len(self.program.engine_names) + issue.engine
         free = self.engine_free[engine]
-        start = max(now, free)
+        start = now if now > free else free
         for link, _ in issue.links:
             if self.link_free[link] > start:
-                waited.append((f"link {self.program.memories[link]}", start, self.link_free[link]))
+                stream.waited.append((f"link {self.program.memories[link]}", start, self.link_free[link]))
                 start = self.link_free[link]
-        self._reserve(engine, issue, free, start, waited)
-        if start > now:
-            stream.resume_at = start
-            yield _At(env, start - now, stream.priority)
-            stream.resume_at = -1
-        stream.taken = 0
-        self._start(stream, engine, issue)
-
-    def _reserve(self, engine: int, issue: Issue, free: int, start: int, waited: list[tuple[str, int, int]]) -> None:
         self.engine_free[engine] = start + issue.occupancy
         for link, ticks in issue.links:
             self.link_free[link] = start + ticks
-        self.count("busy", engine, "", issue.occupancy)
-        idle = start - free
-        if idle > 0:
-            for reason, begin, end in waited:
-                share = min(end, start) - max(begin, free)
-                if share > 0:
-                    self.count("stall", engine, reason, share)
-                    idle -= share
-            if idle > 0:
-                self.count("stall", engine, "issue", idle)
+        if start > free:
+            self._charge(engine, free, start, stream.waited)
+        if stream.waited:
+            stream.waited = []
+        return start
 
-    def _start(self, stream: StreamState, engine: int, issue: Issue) -> None:
+    def _charge(self, engine: int, free: int, start: int, waited: list[tuple[str, int, int]]) -> None:
+        """Share out the idle time of an engine between what its next instruction waited for."""
+        stalls, idle = self.stalls, start - free
+        for reason, begin, end in waited:
+            share = min(end, start) - max(begin, free)
+            if share > 0:
+                stalls[engine, reason] = stalls.get((engine, reason), 0) + share
+                idle -= share
+        if idle > 0:
+            stalls[engine, "issue"] = stalls.get((engine, "issue"), 0) + idle
+
+    def _start(self, stream: StreamState, issue: Issue, now: int) -> None:
         self.executed += 1
         if self.executed > self.max_instructions:
             raise Undefined("endless", self.program.name, f"more than {self.max_instructions:,} instructions executed")
-        self.count("issued", -1, "", 1)
-        if issue.multiply_adds:
-            self.count("multiply_adds", -1, "", issue.multiply_adds)
-        for memory, moved in issue.traffic:
-            self.count("traffic", -1, memory, moved)
-        now = int(self.env.now)
-        started = tuple(o.start(stream.core, stream.code, issue, stream.counters, now) for o in self.observers)
+        core = stream.core
+        self.issued[core * self.program.issues + issue.number] += 1
+        engine = core * len(self.program.engine_names) + issue.engine
+        started = [o.start(core, stream.code, issue, stream.counters, now) for o in self.observers]
         queue = self.in_flight[engine]
-        done = max(now + issue.latency, queue[-1][0] if queue else 0)  # in order: never before the one ahead
+        done = now + issue.latency
+        if queue and queue[-1][0] > done:  # in order: never before the one ahead
+            done = queue[-1][0]
         queue.append((done, issue, started))
-        completion = _At(self.env, done - now, engine)
-        assert completion.callbacks is not None
-        completion.callbacks.append(lambda _: self._complete(stream.core, engine))
+        _At(self.env, done - now, engine).callbacks.append(self.completions[engine])  # type: ignore[union-attr]
 
-    def _complete(self, core: int, engine: int) -> None:
-        _, issue, started = self.in_flight[engine].popleft()
-        for observer, own in zip(self.observers, started, strict=True):  # type: ignore[call-overload]
+    def _complete(self, core: int, engine: int, _: simpy.Event) -> None:
+        _done, issue, started = self.in_flight[engine].popleft()
+        for observer, own in zip(self.observers, started, strict=True):
             observer.complete(core, issue, own)
         base = core * len(self.program.initial)
         for semaphore, n in issue.signals:
             index = base + semaphore
             self.semaphores[index] += n
             self.signalled[index] += n
-            for stream in self.waiting[index]:
-                assert stream.wake is not None
-                stream.wake._ok, stream.wake._value = True, None
-                self.env.schedule(stream.wake, priority=stream.priority)  # type: ignore[arg-type]
-            self.waiting[index] = []
+            if self.waiting[index]:
+                self._wake(index)
+
+    def _wake(self, index: int) -> None:
+        """Let every stream that waits for the semaphore look again, in this tick, in the order of streams."""
+        for stream in self.waiting[index]:
+            stream.wake._ok, stream.wake._value = True, None
+            self.env.schedule(stream.wake, priority=stream.priority)  # type: ignore[arg-type]
+        self.waiting[index] = []
 
     def _deadlock(self) -> Undefined:
         """The error that says who waits on what, and which signal would free it."""

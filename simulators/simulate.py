@@ -66,22 +66,29 @@ def random_inputs(program: Program, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def _timing(engine: Engine, compiled: CompiledProgram, machine: Machine, ticks: int, mode: Mode) -> Timing:
-    """Statistics as a Timing. Every engine's busy and stall ticks add up to the whole."""
-    names = compiled.engine_names
-    engines = {}
+    """What an engine counted, as a Timing. Every engine's busy and stall ticks add up to the whole."""
+    names, issues = compiled.engine_names, [i for code in compiled.codes for i in code.steps if isinstance(i, Issue)]
+    busy = [0] * (compiled.cores * len(names))
+    traffic = dict.fromkeys(compiled.memories, 0)
+    multiply_adds = 0
     for core in range(compiled.cores):
-        for i, name in enumerate(names):
-            index = core * len(names) + i
-            busy = engine.statistics.get(("busy", index, ""), 0)
-            stalls = {k: v for (what, e, k), v in sorted(engine.statistics.items()) if what == "stall" and e == index}
-            rest = ticks - busy - sum(stalls.values())
-            if rest < 0:
-                raise ModelError(f"engine {name} of core {core} accounts for {-rest} ticks too many")
-            if rest:
-                stalls["done"] = rest
-            key = f"core{core}.{name}" if compiled.cores > 1 else name
-            engines[key] = EngineTime(busy_ticks=busy, stall_ticks=stalls)
-    traffic = {m: engine.statistics.get(("traffic", -1, m), 0) for m in compiled.memories}
+        for issue in issues:
+            times = engine.issued[core * compiled.issues + issue.number]
+            busy[core * len(names) + issue.engine] += times * issue.occupancy
+            multiply_adds += times * issue.multiply_adds
+            for memory, moved in issue.traffic:
+                traffic[memory] += times * moved
+    engines = {}
+    for index, taken in enumerate(busy):
+        core, name = index // len(names), names[index % len(names)]
+        stalls = {reason: t for (e, reason), t in sorted(engine.stalls.items()) if e == index}
+        rest = ticks - taken - sum(stalls.values())
+        if rest < 0:
+            raise ModelError(f"engine {name} of core {core} accounts for {-rest} ticks too many")
+        if rest:
+            stalls["done"] = rest
+        key = f"core{core}.{name}" if compiled.cores > 1 else name
+        engines[key] = EngineTime(busy_ticks=taken, stall_ticks=stalls)
     return Timing(
         ticks=ticks,
         clock_hz=machine.clock_hz,
@@ -90,8 +97,8 @@ def _timing(engine: Engine, compiled: CompiledProgram, machine: Machine, ticks: 
         engines=engines,
         traffic_bytes=traffic,
         executed_instructions=engine.executed,
-        issued_instructions=engine.statistics.get(("issued", -1, ""), 0),
-        multiply_adds=engine.statistics.get(("multiply_adds", -1, ""), 0),
+        issued_instructions=sum(engine.issued),
+        multiply_adds=multiply_adds,
     )
 
 

@@ -1,17 +1,17 @@
 """Exact jumps over steady state, so that a simulation costs what the shape of its loops costs.
 
 At a loop's back edge the state of the machine is taken relative to now: where each stream stands, what it waits for,
-the remaining time of every engine and link, every pending completion. Loop counters and semaphores are left out and
-compared by rule:
+the remaining time of every engine and link, every pending completion. What happens next depends on that, on semaphores
+and on loop counters, and on nothing else. When a state comes again, the stretch in between is a *period*. It repeats
 
-* No stream may have moved in more than one loop of its nest. Then the stretch between the two visits repeats until a
-  moved loop runs out of trips.
-* A semaphore may have drifted if it was only taken (it repeats while enough is left) or only signalled (it repeats
-  until it would free the stream that is blocked on it). Tile loops do both: each of K steps signals once, and the
-  consumer of the sum waits for K.
+* until a loop in which a stream moved runs out of trips. Every stream may have moved in one loop of its nest only, and
+  the loops inside that one must stand where they stood;
+* as long as semaphores allow: one that was both taken and signalled must have the count it had; one that was only taken
+  must have enough left; one that was only signalled must not free a stream that is blocked on it. (Tile loops do all
+  three: K steps signal once each, and the consumer of their sum waits for K.)
 
-So when a state comes again, jump over as many whole periods as all rules allow, adding time and statistics as often.
-A visit is a fact about the run, and a jump lands where the run would have been: what was seen before stays true after.
+So jump over as many whole periods as fit, adding time and counts as often. A period is a fact about the machine: it
+holds again whenever its state comes back, in the next trip of an outer loop too.
 """
 
 from __future__ import annotations
@@ -22,23 +22,50 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .engine import Engine, StreamState
 
-MAX_VISITS = 1 << 14  # remembered states; a program that never repeats must not eat the memory
-
+MAX_STATES = 1 << 14  # remembered; a program that never repeats must not eat the memory
+PATIENCE = 64  # back edges of other streams before theirs are looked at
 NO_LIMIT = 1 << 62
 
 State = tuple[object, ...]
-Counters = tuple[tuple[int, ...], ...]
-StatisticKey = tuple[str, int, str]
+History = tuple[int | str, ...]  # ticks, and the names of what was waited for
+StallKey = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
+    """The run so far, when a state was seen. Ticks are absolute."""
+
     ticks: int
-    counters: Counters
-    idle_since: tuple[int, ...]  # per engine, then per stream: when it fell idle, was blocked; not relative to now
+    counters: tuple[tuple[int, ...], ...]
+    idle_since: tuple[History, ...]  # per engine, then per stream: when it fell idle, since when it has waited for what
     signalled: tuple[int, ...]  # units given to each semaphore so far
     taken: tuple[int, ...]
-    statistics: dict[StatisticKey, int]
+    issued: tuple[int, ...]
+    stalls: dict[StallKey, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A stream went `step` trips on in the loop at `depth`; the loops inside stood at `inner`."""
+
+    stream: int
+    depth: int
+    trips: int
+    step: int
+    inner: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Period:
+    """What happens between two visits of a state."""
+
+    ticks: int
+    moves: tuple[_Move, ...]
+    semaphores: tuple[tuple[int, int, int, int], ...]  # (semaphore, given, taken, count) of those that were touched
+    idle: tuple[tuple[int, History], ...]  # (engine or stream, for how long idle) of those that were not idle throughout
+    unused: tuple[int, ...]  # engines and streams that were
+    issued: tuple[tuple[int, int], ...]
+    stalls: tuple[tuple[StallKey, int], ...]
 
 
 class SteadyState:
@@ -47,106 +74,180 @@ class SteadyState:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.seen: dict[State, _Visit] = {}
+        self.periods: dict[State, _Period] = {}
+        self.leader = self._leader()
+        self.others = 0  # back edges of other streams since the leader's last
 
     def visit(self, stream: StreamState) -> None:
-        """`stream` is about to begin another trip of a loop."""
+        """`stream` is about to begin another trip of a loop.
+
+        One stream is looked at, the one with the most to do; a steady state shows at its back edges as at any other's.
+        Where the others take many without it, theirs are looked at too.
+        """
+        if stream is not self.leader:
+            self.others += 1
+            if self.others < PATIENCE:
+                return
+            self.leader = self._leader()
+        self.others = 0
         state = self._state(stream)
-        visit = self._now()
+        known = self.periods.get(state)
+        if known is not None and self._alike(known):
+            self._jump(known)
+            return
+        now = self._now()
         before = self.seen.get(state)
         if before is not None:
-            periods = min(self._loop_periods(before.counters, visit.counters), self._semaphore_periods(before, visit))
-            if periods > 0 and self._idles_alike(before, visit):
-                self._jump(before, visit, periods)
-                visit = self._now()
-        elif len(self.seen) >= MAX_VISITS:
+            period = self._period(before, now)
+            if period is not None:
+                self.periods[state] = period
+                self._jump(period)
+                return
+        elif len(self.seen) >= MAX_STATES:
             self.seen.clear()
-        self.seen[state] = visit
+        self.seen[state] = now
 
-    def _now(self) -> _Visit:
-        engine = self.engine
-        codes = engine.program.codes
-        counters = tuple(tuple(s.counters[: codes[s.code].depth_at[s.pc]]) for s in engine.streams)
-        skipped = engine.skipped_ticks
-        since = [s.since if s.blocked_on >= 0 else -skipped for s in engine.streams]
-        idle = tuple(ticks + skipped for ticks in (*engine.engine_free, *since))
-        signalled, taken = tuple(engine.signalled), tuple(engine.taken)
-        return _Visit(int(engine.env.now) + skipped, counters, idle, signalled, taken, dict(engine.statistics))
+    def _leader(self) -> StreamState:
+        """The unfinished stream that issues most."""
+        codes = self.engine.program.codes
+        unfinished = [s for s in self.engine.streams if s.pc < len(codes[s.code].steps)]
+        return max(unfinished or self.engine.streams, key=lambda s: codes[s.code].executed)
 
     def _state(self, stream: StreamState) -> State:
         engine = self.engine
         now = int(engine.env.now)
         return (
             stream.priority,
-            tuple((s.pc, s.taken, s.blocked_on, s.resume_at - now if s.resume_at >= 0 else -1) for s in engine.streams),
-            tuple(max(free - now, 0) for free in engine.engine_free),
-            tuple(max(free - now, 0) for free in engine.link_free),
-            tuple(tuple((done - now, id(issue)) for done, issue, _ in queue) for queue in engine.in_flight),
+            tuple([(s.pc, s.taken, s.blocked_on, s.resume_at - now if s.resume_at >= 0 else -1) for s in engine.streams]),
+            tuple([free - now if free > now else 0 for free in engine.engine_free]),
+            tuple([free - now if free > now else 0 for free in engine.link_free]),
+            tuple([tuple([(done - now, i.number) for done, i, _ in q]) for q in engine.in_flight]),
         )
 
-    def _loop_periods(self, before: Counters, after: Counters) -> int:
-        """How many whole periods fit before a moved loop ends; 0 where a stream moved in more than one loop."""
+    def _now(self) -> _Visit:
         engine = self.engine
-        fit: int | None = None
-        for stream, old, new in zip(engine.streams, before, after, strict=True):
+        codes, skipped = engine.program.codes, engine.skipped_ticks
+        return _Visit(
+            int(engine.env.now) + skipped,
+            tuple([tuple(s.counters[: codes[s.code].depth_at[s.pc]]) for s in engine.streams]),
+            tuple([_later(history, skipped) for history in self._idle_since()]),
+            tuple(engine.signalled),
+            tuple(engine.taken),
+            tuple(engine.issued),
+            dict(engine.stalls),
+        )
+
+    def _idle_since(self) -> list[History]:
+        """When each engine falls idle; then, for each stream that is blocked, since when it has waited for what."""
+        engine = self.engine
+        histories: list[History] = [(free,) for free in engine.engine_free]
+        for stream in engine.streams:
+            blocked = stream.blocked_on >= 0
+            histories.append((stream.since, *(x for wait in stream.waited for x in wait)) if blocked else ())
+        return histories
+
+    def _period(self, before: _Visit, now: _Visit) -> _Period | None:
+        """The stretch between two visits of a state; None where a stream moved in more than one loop."""
+        engine = self.engine
+        moves = []
+        for i, (old, new) in enumerate(zip(before.counters, now.counters, strict=True)):
             if old == new:
                 continue
             moved = [d for d, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
-            if len(moved) != 1:
-                return 0
             depth = moved[0]
+            if len(moved) != 1 or new[depth] < old[depth]:
+                return None
+            stream = engine.streams[i]
             trips = engine.program.codes[stream.code].open_trips[stream.pc][depth]
-            step = new[depth] - old[depth]
-            if step < 0:
-                return 0
-            periods = (trips - 1 - new[depth]) // step
-            fit = periods if fit is None else min(fit, periods)
-        return fit or 0
-
-    def _semaphore_periods(self, before: _Visit, now: _Visit) -> int:
-        """How many whole periods fit before a drifting semaphore would run dry or free a stream."""
-        engine = self.engine
-        fit = NO_LIMIT
+            moves.append(_Move(i, depth, trips, new[depth] - old[depth], new[depth + 1 :]))
+        touched = []
         for i, count in enumerate(engine.semaphores):
             given, took = now.signalled[i] - before.signalled[i], now.taken[i] - before.taken[i]
-            if given == took:
-                continue
+            if given and took and given != took:
+                return None
+            if given or took:
+                touched.append((i, given, took, count))
+        ticks = now.ticks - before.ticks
+        idle, unused = [], []
+        for i, (old_since, since) in enumerate(zip(before.idle_since, now.idle_since, strict=True)):
+            if old_since == since:
+                unused.append(i)
+            elif _later(old_since, ticks) == since:
+                idle.append((i, _later(since, -now.ticks)))
+            else:  # the next visit will have idle times as they are in steady state
+                return None
+        stalls = ((key, t - before.stalls.get(key, 0)) for key, t in now.stalls.items())
+        issued = ((n, new - old) for n, (old, new) in enumerate(zip(before.issued, now.issued, strict=True)))
+        return _Period(
+            ticks,
+            tuple(moves),
+            tuple(touched),
+            tuple(idle),
+            tuple(unused),
+            tuple((n, times) for n, times in issued if times),
+            tuple((key, t) for key, t in stalls if t),
+        )
+
+    def _alike(self, period: _Period) -> bool:
+        """Whether all that the state does not hold is as the period needs it."""
+        engine = self.engine
+        counters = [engine.streams[m.stream].counters for m in period.moves]
+        if any(tuple(c[m.depth + 1 : m.depth + 1 + len(m.inner)]) != m.inner for m, c in zip(period.moves, counters, strict=True)):
+            return False
+        if any(given and took and engine.semaphores[i] != count for i, given, took, count in period.semaphores):
+            return False
+        since, now = self._idle_since(), int(engine.env.now)
+        return all(_later(since[i], -now) == idle for i, idle in period.idle)
+
+    def _fit(self, period: _Period) -> int:
+        """How many whole periods fit from here."""
+        engine = self.engine
+        fit = NO_LIMIT
+        for move in period.moves:
+            fit = min(fit, (move.trips - 1 - engine.streams[move.stream].counters[move.depth]) // move.step)
+        for i, given, took, _ in period.semaphores:
             if given and took:
-                return 0
+                continue
+            count = engine.semaphores[i]
             if took:
                 fit = min(fit, count // took)
             for stream in engine.waiting[i] if given else ():
                 fit = min(fit, (engine.needed(stream) - 1 - count) // given)
         return fit
 
-    @staticmethod
-    def _idles_alike(before: _Visit, now: _Visit) -> bool:
-        """Whether the stall an engine is charged at its next start repeats too: the state holds no idle times."""
-        return all(
-            new in (old, old + now.ticks - before.ticks)
-            for old, new in zip(before.idle_since, now.idle_since, strict=True)
-        )
-
-    def _jump(self, before: _Visit, now: _Visit, periods: int) -> None:
-        engine = self.engine
-        for i in range(len(engine.semaphores)):
-            given, took = now.signalled[i] - before.signalled[i], now.taken[i] - before.taken[i]
-            engine.signalled[i] += periods * given
-            engine.taken[i] += periods * took
-            engine.semaphores[i] += periods * (given - took)
-        jumped = periods * (now.ticks - before.ticks)
+    def _jump(self, period: _Period) -> None:
+        """Go on by as many whole periods as fit."""
+        engine, times = self.engine, self._fit(period)
+        if times <= 0:
+            return
+        jumped = times * period.ticks
         engine.skipped_ticks += jumped
+        for move in period.moves:
+            engine.streams[move.stream].counters[move.depth] += times * move.step
+        for i, given, took, _ in period.semaphores:
+            engine.signalled[i] += times * given
+            engine.taken[i] += times * took
+            engine.semaphores[i] += times * (given - took)
+        for number, count in period.issued:
+            engine.issued[number] += times * count
+        for key, ticks in period.stalls:
+            engine.stalls[key] = engine.stalls.get(key, 0) + times * ticks
+        self._age(period.unused, jumped)
+
+    def _age(self, unused: tuple[int, ...], jumped: int) -> None:
+        """What was idle in all of the period has been idle over the jump too: env.now stood still, so it began earlier."""
+        engine = self.engine
         engines = len(engine.engine_free)
-        for i, (old, new) in enumerate(zip(before.idle_since, now.idle_since, strict=True)):
-            if old != new:
-                continue
-            if i < engines:  # not used in the period: it is idle over the jump too
+        for i in unused:
+            if i < engines:
                 engine.engine_free[i] -= jumped
-            else:  # blocked in all of the period
-                stream = engine.streams[i - engines]
+                continue
+            stream = engine.streams[i - engines]
+            if stream.blocked_on >= 0:
                 stream.since -= jumped
-                stream.waited[:] = [(reason, begin - jumped, end - jumped) for reason, begin, end in stream.waited]
-        for stream, was, here in zip(engine.streams, before.counters, now.counters, strict=True):
-            for depth, (a, b) in enumerate(zip(was, here, strict=True)):
-                stream.counters[depth] += periods * (b - a)
-        for key, value in now.statistics.items():
-            engine.statistics[key] = value + periods * (value - before.statistics.get(key, 0))
+                stream.waited = [(reason, begin - jumped, end - jumped) for reason, begin, end in stream.waited]
+
+
+def _later(history: History, ticks: int) -> History:
+    """`history` moved by `ticks`."""
+    return tuple([x + ticks if isinstance(x, int) else x for x in history])
