@@ -118,7 +118,7 @@ class SteadyState:
         now = int(engine.env.now)
         return (
             stream.priority,
-            tuple([(s.pc, s.taken, s.blocked_on, s.resume_at - now if s.resume_at >= 0 else -1) for s in engine.streams]),
+            tuple([(s.pc, s.taken, _blocked(s), s.resume_at - now if s.resume_at >= 0 else -1) for s in engine.streams]),
             tuple([free - now if free > now else 0 for free in engine.engine_free]),
             tuple([free - now if free > now else 0 for free in engine.link_free]),
             tuple([tuple([(done - now, i.number) for done, i, _ in q]) for q in engine.in_flight]),
@@ -211,8 +211,9 @@ class SteadyState:
             count = engine.semaphores[i]
             if took:
                 fit = min(fit, count // took)
-            for stream in engine.waiting[i] if given else ():
-                fit = min(fit, (engine.needed(stream) - 1 - count) // given)
+            for stream in engine.streams if given else ():  # not `waiting`: one may be woken, and look later in this tick
+                if stream.blocked_on == i:
+                    fit = min(fit, (engine.needed(stream) - 1 - count) // given)
         return fit
 
     def _jump(self, period: _Period) -> None:
@@ -251,3 +252,9 @@ class SteadyState:
 def _later(history: History, ticks: int) -> History:
     """`history` moved by `ticks`."""
     return tuple([x + ticks if isinstance(x, int) else x for x in history])
+
+
+def _blocked(stream: StreamState) -> int:
+    """What a stream is blocked on; told apart where it is woken and will look again within this tick."""
+    on = stream.blocked_on
+    return ~on - 1 if on >= 0 and stream.wake.triggered else on
