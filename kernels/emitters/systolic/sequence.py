@@ -15,22 +15,29 @@ def numbered(nodes: tuple[Node, ...], ring: str, advances: Advances = lambda ins
 
     Exact where loop bodies differ in how often they use the ring: each loop variable counts the uses in its own body.
     """
-    return tuple(_number(nodes, ring, advances, Affine())[0])
+    return tuple(_number(nodes, ring, advances, Affine()))
 
 
-def _number(nodes: tuple[Node, ...], ring: str, advances: Advances, before: Affine) -> tuple[list[Node], int]:
-    """(numbered nodes, advancing uses in them) when `before` uses come first."""
+def _number(nodes: tuple[Node, ...], ring: str, advances: Advances, before: Affine) -> list[Node]:
+    """`nodes` when `before` uses come first."""
     done: list[Node] = []
-    used = 0
     for node in nodes:
         if isinstance(node, Loop):
-            _, each = _number(node.body, ring, advances, Affine())
-            body, _ = _number(node.body, ring, advances, before + used + Affine.var(node.var, each))
-            done.append(replace(node, body=tuple(body)))
-            used += each * node.trips
+            each = _uses(node.body, ring, advances)
+            done.append(replace(node, body=tuple(_number(node.body, ring, advances, before + Affine.var(node.var, each)))))
+            before = before + each * node.trips
             continue
-        slot = before + used
-        operands = tuple(replace(r, slot=slot) if r.name == ring else r for r in node.operands)
+        operands = tuple(replace(r, slot=before) if r.name == ring else r for r in node.operands)
         done.append(replace(node, operands=operands))
-        used += any(r.name == ring for r in node.operands) and advances(node)
-    return done, used
+        before = before + _uses((node,), ring, advances)
+    return done
+
+
+def _uses(nodes: tuple[Node, ...], ring: str, advances: Advances) -> int:
+    """Advancing uses in one pass over `nodes`."""
+    return sum(
+        _uses(node.body, ring, advances) * node.trips
+        if isinstance(node, Loop)
+        else advances(node) and any(r.name == ring for r in node.operands)
+        for node in nodes
+    )

@@ -128,15 +128,22 @@ def _runs(
     axis: Axis, alive: tuple[Condition, ...], signature: Signature
 ) -> list[tuple[list[Tile], tuple[Condition, ...]]]:
     """Neighbouring tiles that are alike, with the conditions that still can hold inside."""
+    own = [c for c in alive if axis.name in c.axes]
+    split = {"first": any(c.end == "first" for c in own), "last": any(c.end == "last" for c in own)}
+    groups: list[list[Tile]] = []
+    for _, alike in itertools.groupby(axis.tiles, lambda tile: (tile.size, signature(axis, tile))):
+        group = list(alike)
+        if split["first"] and group[0].index == 0 and len(group) > 1:
+            groups.append([group.pop(0)])
+        if split["last"] and group[-1].index == axis.count - 1 and len(group) > 1:
+            groups += [group[:-1], group[-1:]]
+        else:
+            groups.append(group)
 
     def still(tile: Tile) -> tuple[Condition, ...]:
         ends = {"first": tile.index == 0, "last": tile.index == axis.count - 1}
         return tuple(c for c in alive if axis.name not in c.axes or ends[c.end])
 
-    def key(tile: Tile) -> object:
-        return tile.size, signature(axis, tile), still(tile)
-
-    groups = [list(group) for _, group in itertools.groupby(axis.tiles, key)]
     return [(group, still(group[0])) for group in groups]
 
 
