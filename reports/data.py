@@ -13,6 +13,8 @@ Status = Literal["right", "wrong", "none", "unsupported", "failed", "pending"]
 
 Standing = Literal["published", "derived", "chosen", "unconfirmed"]
 
+RUNS = "timed runs on data, outputs compared"  # the key of `Layer.checks` for them
+
 STATUS_MEANING: Mapping[Status, str] = {
     "right": "the best kernel passed every check",
     "wrong": "a kernel was kept that a later check refused",

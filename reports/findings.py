@@ -158,6 +158,7 @@ def _search(data: Comparison) -> list[str]:
 def _gaps(data: Comparison) -> list[str]:
     good, all_layers = len(right(data.layers)), len(data.layers)
     if good == all_layers:
-        return [f"All {all_layers:,} kernels behind these figures passed every check."]
+        kernels = len({(x.workload, x.machine) for x in data.layers})
+        return [f"All {kernels:,} kernels behind these figures passed every check."]
     missing = f"{all_layers - good:,} of {all_layers:,} layers"
     return [f"{missing} lack a right kernel; groups with such a gap get no score."]

@@ -12,7 +12,20 @@ from presil.suites.runs import Run as StoredRun
 from presil.suites.scoring import Group as StoredGroup
 from presil.suites.scoring import Layer as StoredLayer
 
-from .data import STATUS_MEANING, Comparison, Figure, Group, Layer, Machine, Reason, Run, Score, Status, Validation
+from .data import (
+    RUNS,
+    STATUS_MEANING,
+    Comparison,
+    Figure,
+    Group,
+    Layer,
+    Machine,
+    Reason,
+    Run,
+    Score,
+    Status,
+    Validation,
+)
 
 MOST_MACHINES = 6
 _STATUSES: Mapping[str, Status] = {"no right kernel": "none", "unsupported": "unsupported", "failed": "failed"}
@@ -137,9 +150,21 @@ def _layer(run: StoredRun, group: Group, key: str, machine: str, layer: StoredLa
         refused=item.get("refused") or 0,
         multiply_adds=item.get("multiply_adds") or 0,
         traffic_bytes=dict(item.get("traffic_bytes") or {}),
-        checks=dict(item.get("checks") or {}),
+        checks=_checks(item.get("facts") or {}),
         reasons=tuple(reasons),
     )
+
+
+def _checks(facts: Body) -> dict[str, int]:
+    """How much of each check was done, from the facts of a verdict, in words that the report shows."""
+    trials = len(facts.get("trials", ()))
+    done = {
+        "instructions ordered for all timings": facts.get("instructions", 0),
+        RUNS: trials,
+        "runs repeated under other poison": int(bool(facts.get("other_poison"))),
+        "multiply-adds audited": facts.get("multiply_adds", 0),
+    }
+    return {name: int(number) for name, number in done.items()} if facts else {}
 
 
 def _status(item: Body) -> Status:

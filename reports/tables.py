@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from .data import STATUS_MEANING, Comparison, Layer, Machine, Standing, Validation
+from .data import RUNS, STATUS_MEANING, Comparison, Layer, Machine, Standing, Validation
 from .findings import (
     by_time,
     median_bound_ratio,
@@ -200,14 +200,20 @@ def verdict_table(data: Comparison) -> Table:
 
 
 def checks_table(data: Comparison) -> Table:
-    """How much of each check was done on the best kernels, per machine."""
-    names = list(dict.fromkeys(name for x in data.layers for name in x.checks))
-    done = [[sum(x.checks.get(n, 0) for x in data.layers if x.machine == m.key) for m in data.machines] for n in names]
-    rows = [[cell(name), *(cell(whole(n)) for n in numbers)] for name, numbers in zip(names, done, strict=True)]
-    for title, count in (("schedules timed", "evaluated"), ("kernels refused by a check", "refused")):
-        numbers = [sum(getattr(x, count) for x in data.layers if x.machine == m.key) for m in data.machines]
-        rows.append([cell(title), *(cell(whole(n)) for n in numbers)])
+    """How much of each check was done on the best kernels, per machine. A kernel of several groups counts once."""
+    mine = [_kernels(data, m) for m in data.machines]
+    names = list(dict.fromkeys(name for kernels in mine for x in kernels for name in x.checks))
+    rows = [[cell(name), *(cell(whole(sum(x.checks.get(name, 0) for x in some))) for some in mine)] for name in names]
+    if RUNS in names:
+        barely = [sum(x.checks.get(RUNS) == 1 for x in some) for some in mine]
+        rows.append([cell("kernels so large that there was time for one run"), *(cell(whole(n)) for n in barely)])
+    rows.append([cell("schedules timed"), *(cell(whole(sum(x.evaluated for x in some))) for some in mine)])
+    rows.append([cell("kernels refused by a check"), *(cell(whole(sum(x.refused for x in some))) for some in mine)])
     return table([("Done", "left", "1.5fr"), *((m.key, "right", "1fr") for m in data.machines)], rows)
+
+
+def _kernels(data: Comparison, machine: Machine) -> list[Layer]:
+    return list({x.workload: x for x in data.layers_of(None, machine.key)}.values())
 
 
 def problem_table(data: Comparison) -> Table:

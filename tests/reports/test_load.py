@@ -24,7 +24,7 @@ ITEM = {
     "schedule": "bm=8",
     "multiply_adds": 512,
     "traffic_bytes": {"dram": 192},
-    "checks": {"pairs ordered": 3},
+    "facts": {"instructions": 9, "trials": ["random 1f", "marker 2f"], "multiply_adds": 512, "other_poison": True},
     "reasons": [],
 }
 MACHINE = {
@@ -63,6 +63,16 @@ def test_a_layer_has_its_item_and_its_count():
     assert (layer.count, layer.cycles, layer.gain, layer.status) == (3, 100.0, 3.0, "right")
     assert data.scores[0].value == pytest.approx(2.0 / (3 * 1e-7))
     assert data.machines[0].bandwidths == {"dram": 1e9}  # what it sustains: bandwidth times efficiency
+
+
+def test_what_was_checked_is_read_from_the_facts_of_the_verdict():
+    assert compare([run()]).layers[0].checks == {
+        "instructions ordered for all timings": 9,
+        "timed runs on data, outputs compared": 2,
+        "runs repeated under other poison": 1,
+        "multiply-adds audited": 512,
+    }
+    assert compare([run(facts=None)]).layers[0].checks == {}
 
 
 def test_states_of_items():
