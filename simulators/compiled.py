@@ -62,6 +62,11 @@ class CompiledProgram:
     initial: tuple[int, ...]
     memories: tuple[str, ...]
 
+    @property
+    def instructions(self) -> int:
+        """Instructions that all cores issue."""
+        return self.cores * sum(code.executed for code in self.codes)
+
 
 def compile_program(program: Program, machine: Machine) -> CompiledProgram:
     """Resolve a legal program. Raises Unsupported for more instances than cores."""

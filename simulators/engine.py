@@ -66,9 +66,13 @@ class Engine:
         skip: bool,
         observers: tuple[Observer, ...] = (),
         max_instructions: int = 50_000_000,
+        stop_after: int | None = None,
     ) -> None:
+        """`stop_after`: end the run, unfinished, when that many instructions have started."""
         self.program, self.observers, self.max_instructions = program, observers, max_instructions
+        self.stop_after = stop_after
         self.env = simpy.Environment()
+        self.stopped = self.env.event()
         cores, engines, codes = program.cores, len(program.engine_names), program.codes
         self.semaphores = list(program.initial) * cores
         self.signalled = [0] * len(self.semaphores)
@@ -90,9 +94,12 @@ class Engine:
         self.steady = SteadyState(self) if skip else None
 
     def run(self) -> int:
-        """Simulate to the end. Raises Undefined for a deadlock or more than `max_instructions` executed."""
+        """Simulate to the end, or to `stop_after`. Raises Undefined for a deadlock or more than `max_instructions` executed."""
         for stream in self.streams:
             self.env.process(self._run(stream))
+        if self.stop_after is not None and self.stop_after < self.program.instructions:
+            self.env.run(until=self.stopped)
+            return int(self.env.now) + self.skipped_ticks
         self.env.run()
         if any(s.pc < len(self.program.codes[s.code].steps) for s in self.streams):
             raise self._deadlock()
@@ -190,6 +197,8 @@ class Engine:
         self.executed += 1
         if self.executed > self.max_instructions:
             raise Undefined("endless", self.program.name, f"more than {self.max_instructions:,} instructions executed")
+        if self.executed == self.stop_after:
+            self.stopped.succeed()
         core = stream.core
         self.issued[core * self.program.issues + issue.number] += 1
         engine = core * len(self.program.engine_names) + issue.engine

@@ -2,8 +2,8 @@
 
 All memory starts as noise and as invalid. A read of a byte that nothing wrote, or whose write is still under way, is an
 error. Operands are sampled when an instruction starts; its destination is invalid until it completes. Only where an
-operand is the result of an instruction still ahead on the same engine is it read later, when that one has completed:
-instructions of one engine see each other's results.
+operand is the result of an instruction still ahead on the same engine is it sampled later, in the moment in which that
+one completes: instructions of one engine see each other's results.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .formats import DTYPES
 from .machine import Machine
 from .program import Affine, Buffer, Program, Region, Tensor
 
-VALID = 0xFF  # of every byte that holds a value
-_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+OLD = -1  # index of the old value of a destination among the sources
+_WORDS: Mapping[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,13 +35,27 @@ class _Storage:
 
 
 @dataclass(slots=True, eq=False)
+class _Late:
+    """An operand that is not sampled yet: results of `ahead` instructions are still to come into it."""
+
+    index: int  # of the source; OLD: the destination, which is added to
+    values: np.ndarray
+    valid: np.ndarray
+    name: str
+    ahead: list[_Started]
+
+
+@dataclass(slots=True, eq=False)
 class _Started:
     """An instruction under way."""
 
+    issue: Issue
     op: Op
-    destination: tuple[np.ndarray, np.ndarray]
+    values: np.ndarray  # of the destination
+    valid: np.ndarray
+    overwrites: bool
     sources: list[np.ndarray | None]
-    late: list[tuple[int, np.ndarray, np.ndarray, str]]  # (index, values, valid, name) read at completion
+    late: list[_Late]
     attributes: Mapping[str, Any]
     written: str  # tensor written, or ""
 
@@ -67,7 +81,7 @@ class FunctionalMemory:
             valid = {s: np.zeros(n, np.uint8) for s, n in spaces.items()}
             self.buffers.append({b.name: _buffer(b, raw[b.space], valid[b.space]) for b in program.buffers})
         self.grid = [_grid_values(program, core) for core in range(compiled.cores)]
-        self.pending: dict[tuple[int, int], list[np.ndarray]] = {}  # validity of results ahead, per (core, engine)
+        self.pending: dict[tuple[int, int], list[_Started]] = {}  # under way on (core, engine), in order of completion
         self.stored_bytes = dict.fromkeys((t.name for t in program.tensors if t.role == "out"), 0)
 
     def start(self, core: int, stream: int, issue: Issue, counters: list[int], now: int) -> _Started | None:
@@ -78,52 +92,50 @@ class FunctionalMemory:
         values = {**self.grid[core], **dict(zip(issue.variables, counters, strict=False))}
         op = self.ops[instruction.op]
         attributes = {"accumulate": 0, **attribute_values(instruction.attributes, values)}
-        ahead = self.pending.setdefault((core, issue.engine), [])
-        sources: list[np.ndarray | None] = []
-        late = []
-        for i, region in enumerate(instruction.operands[1:]):
-            data, valid = self._view(core, region, values, issue)
-            if any(np.may_share_memory(valid, other) for other in ahead):
-                sources.append(None)
-                late.append((i, data, valid, region.name))
+        views = [self._view(core, region, values, issue) for region in instruction.operands]
+        overwrites, name = op.access(attributes) == "w", instruction.operands[0].name
+        sources: list[np.ndarray | None] = [None] * (len(views) - 1)
+        written = name if name in self.stored_bytes else ""
+        started = _Started(issue, op, *views[0], overwrites, sources, [], attributes, written)
+        queue = self.pending.setdefault((core, issue.engine), [])
+        for index in range(0 if overwrites else OLD, len(sources)):
+            data, valid = views[index + 1]
+            ahead = [other for other in queue if np.may_share_memory(valid, other.valid)]
+            operand = _Late(index, data, valid, instruction.operands[index + 1].name, ahead)
+            if ahead:
+                started.late.append(operand)
             else:
-                sources.append(_read(data, valid, region.name, issue))
-        name = instruction.operands[0].name
-        destination = self._view(core, instruction.operands[0], values, issue)
-        if op.access(attributes) == "w":
-            destination[1][...] = 0
-        ahead.append(destination[1])
-        return _Started(op, destination, sources, late, attributes, name if name in self.stored_bytes else "")
+                _sample(started, operand)
+        if overwrites:
+            started.valid[...] = 0
+        queue.append(started)
+        return started
 
     def complete(self, core: int, issue: Issue, started: object) -> None:
         """Write the result, make it valid."""
         if started is None:
             return
         assert isinstance(started, _Started)
-        for i, data, valid, name in started.late:
-            started.sources[i] = _read(data, valid, name, issue)
-        values, valid = started.destination
-        if started.op.access(started.attributes) == "rw":
-            _require(valid, issue.instruction.operands[0].name, issue)
-        values[...] = started.op.meaning(values, started.sources, started.attributes)  # type: ignore[arg-type]
-        valid[...] = np.iinfo(valid.dtype).max
-        self.pending[core, issue.engine].pop(0)
+        with np.errstate(all="ignore"):  # a machine overflows to infinity, it does not trap
+            started.values[...] = started.op.meaning(started.values, started.sources, started.attributes)  # type: ignore[arg-type]
+        started.valid[...] = np.iinfo(started.valid.dtype).max
         if started.written:
-            self.stored_bytes[started.written] += values.nbytes
+            self.stored_bytes[started.written] += started.values.nbytes
+        queue = self.pending[core, issue.engine]
+        queue.pop(0)
+        for other in queue:
+            for operand in [late for late in other.late if started in late.ahead]:
+                operand.ahead.remove(started)
+                if not operand.ahead:
+                    _sample(other, operand)
+                    other.late.remove(operand)
+            if other.overwrites and np.may_share_memory(other.valid, started.valid):
+                other.valid[...] = 0  # it has started: what has just become valid is on its way out
 
-    def outputs(self) -> dict[str, np.ndarray]:
-        """Every `out` tensor. Raises Undefined for one with an element that nothing stored."""
-        found = {}
-        for tensor in self.program.tensors:
-            if tensor.role != "out":
-                continue
-            storage = self.tensors[tensor.name]
-            missing = np.argwhere(storage.valid == 0)
-            if len(missing):
-                detail = f"{len(missing):,} of {storage.valid.size:,} elements were never stored"
-                raise Undefined("unstored", f"{tensor.name}{missing[0].tolist()}", detail)
-            found[tensor.name] = storage.values
-        return found
+    def outputs(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Every `out` tensor, and which of its elements were stored."""
+        outs = [t.name for t in self.program.tensors if t.role == "out"]
+        return {n: self.tensors[n].values for n in outs}, {n: self.tensors[n].valid != 0 for n in outs}
 
     def _view(self, core: int, region: Region, values: Mapping[str, int], issue: Issue) -> tuple[np.ndarray, np.ndarray]:
         """(values, validity) of a region as numpy views. Raises Undefined out of bounds."""
@@ -144,6 +156,15 @@ class FunctionalMemory:
         return data[tuple(box)], valid[tuple(box)]
 
 
+def require_stored(stored: Mapping[str, np.ndarray]) -> None:
+    """Raises Undefined for an output with an element that nothing stored."""
+    for name, mask in stored.items():
+        if not mask.all():
+            first = np.unravel_index(int(np.argmin(mask)), mask.shape)
+            detail = f"{int((~mask).sum()):,} of {mask.size:,} elements were never stored"
+            raise Undefined("unstored", f"{name}{[int(i) for i in first]}", detail)
+
+
 def _grid_values(program: Program, core: int) -> dict[str, int]:
     """The values of the grid variables of instance `core` (row-major)."""
     values = {}
@@ -152,15 +173,13 @@ def _grid_values(program: Program, core: int) -> dict[str, int]:
     return values
 
 
-def _require(valid: np.ndarray, name: str, issue: Issue) -> None:
-    if not (valid == np.iinfo(valid.dtype).max).all():
-        detail = f"{name} is read where nothing was written yet, or while its write is under way"
-        raise Undefined("uninitialised", issue.text, detail)
-
-
-def _read(values: np.ndarray, valid: np.ndarray, name: str, issue: Issue) -> np.ndarray:
-    _require(valid, name, issue)
-    return values.copy()
+def _sample(started: _Started, operand: _Late) -> None:
+    """Read an operand now. Raises Undefined where it is not valid."""
+    if not (operand.valid == np.iinfo(operand.valid.dtype).max).all():
+        detail = f"{operand.name} is read where nothing was written yet, or while its write is under way"
+        raise Undefined("uninitialised", started.issue.text, detail)
+    if operand.index != OLD:  # what is added to stays where it is until the sum is written
+        started.sources[operand.index] = operand.values.copy()
 
 
 def _tensor(tensor: Tensor, inputs: Mapping[str, np.ndarray], noise: np.random.Generator) -> _Storage:

@@ -11,7 +11,7 @@ from .engine import Engine, Observer
 from .errors import ModelError
 from .legality import check_legality
 from .machine import Machine
-from .memory import FunctionalMemory
+from .memory import FunctionalMemory, require_stored
 from .program import Program
 from .timeline import Timeline
 from .timing import EngineTime, Execution, Mode, Timing
@@ -28,11 +28,13 @@ def simulate(
     poison_seed: int = 0,
     timeline: Timeline | None = None,
     max_instructions: int = MAX_INSTRUCTIONS,
+    stop_after: int | None = None,
 ) -> Execution:
     """Run `program` on `machine` with the event model.
 
     `skip` times it, jumping over steady state; `full` executes every instruction on `inputs` (drawn at random where
     None). Both give the same ticks. A `timeline` records every instruction, so nothing is jumped over.
+    `stop_after` ends a run of a long program when that many instructions have started; its timing is of that part.
     Raises BadInput, Unsupported or Undefined as `check_legality` does, and Undefined for a deadlock, a read of what was
     not written, or more than `max_instructions` stepped through.
     """
@@ -46,13 +48,20 @@ def simulate(
     if timeline is not None:
         observers.append(_TimelineObserver(timeline, compiled))
     engine = Engine(
-        compiled, skip=mode == "skip" and timeline is None, observers=tuple(observers), max_instructions=max_instructions
+        compiled,
+        skip=mode == "skip" and timeline is None,
+        observers=tuple(observers),
+        max_instructions=max_instructions,
+        stop_after=stop_after,
     )
     ticks = engine.run()
     timing = _timing(engine, compiled, machine, ticks, mode)
     if memory is None:
         return Execution(timing=timing)
-    return Execution(timing=timing, outputs=memory.outputs(), stored_bytes=memory.stored_bytes)
+    outputs, stored = memory.outputs()
+    if engine.executed == compiled.instructions:
+        require_stored(stored)
+    return Execution(timing=timing, outputs=outputs, stored=stored, stored_bytes=memory.stored_bytes)
 
 
 def random_inputs(program: Program, seed: int = 0) -> dict[str, np.ndarray]:

@@ -51,8 +51,12 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """A timed run: its timing and, in `full` mode, the output tensors by name and the bytes stored to each."""
+    """A timed run: its timing and, in `full` mode, the output tensors by name and the bytes stored to each.
+
+    `stored` says which elements of each output were stored: all, unless the run was stopped early.
+    """
 
     timing: Timing
+    stored: Mapping[str, np.ndarray] = field(default_factory=dict)
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
     stored_bytes: Mapping[str, int] = field(default_factory=dict)
