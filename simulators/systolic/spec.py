@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from ..machine import Machine
 
 Dataflow = Literal["ws", "os"]
+VectorOperation = Literal[
+    "requantize", "bias", "cast", "add", "subtract", "multiply", "maximum", "relu",
+    "exp", "reciprocal", "rsqrt", "square", "scale", "sum", "max",
+]  # fmt: skip
 
 
 class MultiplyType(BaseModel):
@@ -20,7 +24,7 @@ class MultiplyType(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     input: Literal["int8", "bf16"]
     accumulator: Literal["int32", "fp32"]
-    rate: float = Field(gt=0, le=1)
+    rate: float = Field(gt=0, le=8)  # 2: two narrow multiplications in the place of one
 
 
 class Array(BaseModel):
@@ -42,7 +46,7 @@ class Vector(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     lanes: int = Field(ge=1, le=65536)  # elements per cycle
     latency: Cycles
-    operations: tuple[str, ...]  # names of vector instructions it has
+    operations: tuple[VectorOperation, ...]  # the vector instructions it has; `sync` all have
 
 
 class Dma(BaseModel):
