@@ -44,12 +44,22 @@ def _check_declarations(program: Program, machine: Machine, members: Family) -> 
         if tensor.memory not in machine.memories:
             have = ", ".join(machine.memories)
             raise BadInput(f"tensor {tensor.name}: {machine.name} has no memory '{tensor.memory}'; it has: {have}")
+    _check_memories(program, machine)
     spaces = members.spaces(machine)
     for buffer in program.buffers:
         _check_buffer(buffer, spaces, machine)
     for semaphore in program.semaphores:
         if not 0 <= semaphore.initial <= MAX_COUNT:
             raise BadInput(f"semaphore {semaphore.name}: starts at {semaphore.initial}; allowed: 0 to {MAX_COUNT:,}")
+
+
+def _check_memories(program: Program, machine: Machine) -> None:
+    for name, memory in machine.memories.items():
+        held = [t for t in program.tensors if t.memory == name]
+        total = sum(math.prod(t.shape) * size_bytes(t.dtype) for t in held)
+        if total > memory.capacity:
+            detail = f"{', '.join(t.name for t in held)} take {total:,} bytes, but {machine.name} has {memory.capacity:,}"
+            raise Undefined("capacity", f"memory {name}", detail)
 
 
 def _check_buffer(buffer: Buffer, spaces: Mapping[str, int], machine: Machine) -> None:
@@ -77,6 +87,8 @@ def _with_extents(nodes: tuple[Node, ...], extents: Extents) -> Iterator[tuple[I
                 raise BadInput(f"loop {node.var}: {node.trips} trips; allowed: 1 or more")
             if node.var in extents:
                 raise BadInput(f"loop {node.var}: the variable is taken by a loop or the grid around it")
+            if not node.body:
+                raise BadInput(f"loop {node.var} is empty; allowed: one instruction or more")
             yield from _with_extents(node.body, {**extents, node.var: node.trips})
         else:
             yield node, extents

@@ -8,6 +8,7 @@ one completes: instructions of one engine see each other's results.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from .compiled import CompiledProgram, Issue
-from .errors import BadInput, Undefined
+from .errors import BadInput, Undefined, Unsupported
 from .family import Op, attribute_values, family
-from .formats import DTYPES
+from .formats import DTYPES, size_bytes
 from .machine import Machine
 from .program import Affine, Buffer, Program, Region, Tensor
 
+MOST_BYTES = 4 << 30  # of values; validity doubles it
 OLD = -1  # index of the old value of a destination among the sources
 _WORDS: Mapping[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -58,6 +60,16 @@ class _Started:
     late: list[_Late]
     attributes: Mapping[str, Any]
     written: str  # tensor written, or ""
+
+
+def check_size(program: Program, machine: Machine) -> None:
+    """Raises Unsupported, before anything is allocated, for a program whose data are too large to hold here."""
+    tensors = sum(math.prod(t.shape) * size_bytes(t.dtype) for t in program.tensors)
+    total = tensors + program.instances * sum(family(machine.family).spaces(machine).values())
+    if total > MOST_BYTES:
+        raise Unsupported(
+            f"{program.name}: tensors and on-chip memories of {total:,} bytes; at most {MOST_BYTES:,} can be executed on data"
+        )
 
 
 class FunctionalMemory:

@@ -8,10 +8,10 @@ import numpy as np
 
 from .compiled import CompiledProgram, Issue, compile_program
 from .engine import Engine, Observer
-from .errors import ModelError
+from .errors import ModelError, Unsupported
 from .legality import check_legality
 from .machine import Machine
-from .memory import FunctionalMemory, require_stored
+from .memory import FunctionalMemory, check_size, require_stored
 from .program import Program
 from .timeline import Timeline
 from .timing import EngineTime, Execution, Mode, Timing
@@ -35,14 +35,19 @@ def simulate(
     `skip` times it, jumping over steady state; `full` executes every instruction on `inputs` (drawn at random where
     None). Both give the same ticks. A `timeline` records every instruction, so nothing is jumped over.
     `stop_after` ends a run of a long program when that many instructions have started; its timing is of that part.
-    Raises BadInput, Unsupported or Undefined as `check_legality` does, and Undefined for a deadlock, a read of what was
-    not written, or more than `max_instructions` stepped through.
+    Raises BadInput, Unsupported or Undefined as `check_legality` does, Undefined for a deadlock, a read of what was not
+    written, or more than `max_instructions` stepped through, and Unsupported before it starts where a run of every
+    instruction would be as long as that, or its data too large to hold.
     """
     check_legality(program, machine)
     compiled = compile_program(program, machine)
+    steps = compiled.instructions if stop_after is None else min(compiled.instructions, stop_after)
+    if (mode == "full" or timeline is not None) and steps > max_instructions:
+        raise Unsupported(f"{program.name} issues {steps:,} instructions; at most {max_instructions:,} are executed one by one")
     memory = None
     observers: list[Observer] = []
     if mode == "full":
+        check_size(program, machine)
         memory = FunctionalMemory(compiled, machine, inputs if inputs is not None else random_inputs(program), poison_seed)
         observers.append(memory)
     if timeline is not None:

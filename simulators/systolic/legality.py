@@ -12,6 +12,7 @@ from .cost import shape
 from .spec import Systolic, systolic
 
 ON_CHIP = ("scratchpad", "accumulator", "weights")
+MOST_MULTIPLIER = 1 << 29  # (sum + bias) * multiplier + half stays below 2**63
 Shape = tuple[int, ...]
 
 
@@ -46,6 +47,8 @@ def legal(instruction: Instruction, unit: int, program: Program, machine: Machin
         channels = spec.dma.store_channels if instruction.op == "store" else spec.dma.load_channels
         if unit >= channels:
             return f"unit {unit}: there are {channels} channels"
+        if instruction.op == "fill":
+            return _fill(instruction, owners[0])
         return _transfer(instruction.op, owners, shapes)
     if any(not isinstance(owner, Buffer) for owner in owners):
         return "takes buffers only; a tensor must be loaded first"
@@ -62,15 +65,29 @@ def legal(instruction: Instruction, unit: int, program: Program, machine: Machin
         return None
     if instruction.op not in spec.vector.operations:
         return f"the vector unit has no {instruction.op}; it has: {', '.join(spec.vector.operations)}"
+    multiplier = instruction.attribute("multiplier", 1)
+    if not isinstance(multiplier, int) or abs(multiplier) > MOST_MULTIPLIER:
+        return f"multiplier={multiplier}; allowed: {-MOST_MULTIPLIER} to {MOST_MULTIPLIER}"
     return _vector(instruction.op, buffers, shapes)
+
+
+def _fill(instruction: Instruction, owner: Buffer | Tensor | None) -> str | None:
+    if not isinstance(owner, Buffer) or owner.space not in ON_CHIP:
+        return f"writes a buffer in {', '.join(ON_CHIP)}"
+    value = instruction.attribute("value")
+    bits = 8 * size_bytes(owner.dtype)
+    # Of floats, the integers that are held exactly: 8 significant bits of bf16, 24 of fp32.
+    most = {"bf16": 1 << 8, "fp32": 1 << 24}.get(owner.dtype, (1 << (bits - 1)) - 1)
+    least = -most - owner.dtype.startswith("int")
+    if not isinstance(value, int) or not least <= value <= most:
+        return f"value={value} does not fit {owner.dtype}; allowed: {least} to {most}"
+    return None
 
 
 def _transfer(op: str, owners: list[Buffer | Tensor | None], shapes: list[Shape]) -> str | None:
     local = owners[1] if op == "store" else owners[0]
     if not isinstance(local, Buffer) or local.space not in (*ON_CHIP,):
         return f"the on-chip side must be a buffer in {', '.join(ON_CHIP)}"
-    if op == "fill":
-        return None
     remote = owners[0] if op == "store" else owners[1]
     if not isinstance(remote, Tensor):
         return "the memory side must be a tensor"

@@ -46,7 +46,7 @@ class Conv2dEmitter:
                 SpaceAxis("lowering", ("im2col",) if one else ("direct", "im2col"), ordered=False),
                 SpaceAxis("bi", schedules.ladder(images, 1, rows)),
                 SpaceAxis("bh", schedules.ladder(geometry.out_rows, 1, rows)),
-                SpaceAxis("bw", schedules.ladder(geometry.out_columns, 8, rows)),
+                SpaceAxis("bw", schedules.ladder(geometry.out_columns, min(8, array.rows), rows)),
                 SpaceAxis("bn", schedules.ladder(filters, array.columns, schedules.MOST_OUTPUTS)),
                 SpaceAxis("bk", schedules.ladder(channels, array.rows, channels)),
                 *schedules.common_axes(machine, {"images": images, "outputs": filters, "groups": groups}),

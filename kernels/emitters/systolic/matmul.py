@@ -93,7 +93,7 @@ class MatmulEmitter:
         return Space(
             (
                 SpaceAxis("dataflow", tuple(array.dataflows), ordered=False),
-                SpaceAxis("bm", schedules.ladder(m, 8, schedules.most_rows(spec))),
+                SpaceAxis("bm", schedules.ladder(m, min(8, array.rows), schedules.most_rows(spec))),
                 SpaceAxis("bn", schedules.ladder(n, array.columns, schedules.MOST_OUTPUTS)),
                 SpaceAxis("bk", schedules.ladder(k, array.rows, k)),
                 *schedules.common_axes(machine, {"batch": workload.int("batch"), "m": m, "n": n}),
