@@ -112,15 +112,18 @@ def test_too_long_programs_are_refused_not_passed():
     assert "issues 1,000,000,152 instructions" in faults(endless)[0].detail
 
 
+def test_too_large_tensors_are_refused_not_passed():
+    (fault, *_) = faults(MATMUL.replace("x: int8[1, 64, 96]", "x: int8[65536, 65536, 96]"))
+    assert (fault.kind, fault.where) == ("limit", "tensor x")
+
+
 def test_at_most_so_many_faults():
     assert len(faults(without(MATMUL, "wait(a_full, 1)"), max_faults=2)) == 2
 
 
 def test_storing_twice_is_right_only_in_order():
-    twice = MATMUL.replace("signal(a_free, 1)\n", "signal(a_free, 1)\n").replace(
-        "wait(a_full, 1) signal(a_free, 1)",
-        "wait(a_full, 1)\n store y[0 +: 1, 32*m +: 32, 16*n +: 16], acc{4*m + n} signal(a_free, 1)",
-    )
+    again = "wait(a_full, 1)\n store y[0 +: 1, 32*m +: 32, 16*n +: 16], acc{4*m + n} signal(a_free, 1)"
+    twice = replaced(MATMUL, "wait(a_full, 1) signal(a_free, 1)", again)
     assert faults(twice) == ()  # one stream on one engine: in order
     other = twice + "stream again unit 0 {\n store y[0 +: 1, 0 +: 32, 0 +: 16], acc{0}\n}\n"
     kinds = {(f.kind, f.detail[:3]) for f in faults(other)}
