@@ -72,29 +72,40 @@ def elementwise(workload: Workload, inputs: Arrays, order):
     return y.astype(DTYPES[workload.word("dtype")])
 
 
-def exp(values):
-    """Rounded once: half a unit in the last place."""
-    return np.exp(values.astype(np.float64)).astype(F32)
+def near(values):
+    """float64 `values` in fp32, each as given: the nearest number. A test may put `two_ulps_off` in its place."""
+    return values.astype(F32)
 
 
-def softmax(workload: Workload, inputs: Arrays, order):
+def two_ulps_off(values):
+    """float64 `values` in fp32, up or down by as much as stays within 2 units in the last place."""
+    nearest = values.astype(F32)
+    up = np.random.default_rng(7).random(values.shape) < 0.5
+    moved = nearest
+    for _ in range(2):
+        further = np.where(up, np.nextafter(moved, F32(np.inf)), np.nextafter(moved, F32(0)))
+        moved = np.where(np.abs(further - values) <= 2 * np.spacing(np.abs(nearest)), further, moved)
+    return moved
+
+
+def softmax(workload: Workload, inputs: Arrays, order, rounding=near):
     x = inputs["x"].astype(F32)
     with np.errstate(under="ignore"):
-        terms = exp(x - x.max(axis=1, keepdims=True))
-        y = terms * (F32(1) / row_sum(terms, order))
+        terms = rounding(np.exp((x - x.max(axis=1, keepdims=True)).astype(np.float64)))
+        y = terms * rounding(1 / row_sum(terms, order).astype(np.float64))
     return y.astype(DTYPES[workload.word("dtype")])
 
 
-def layernorm(workload: Workload, inputs: Arrays, order):
+def layernorm(workload: Workload, inputs: Arrays, order, rounding=near):
     x, scale, offset = (inputs[name].astype(F32) for name in ("x", "gamma", "beta"))
     part = F32(1 / workload.int("columns"))
     centred = x - row_sum(x, order) * part
-    inverse = F32(1) / np.sqrt(row_sum(centred * centred, order) * part + EPSILON)
+    inverse = rounding(1 / np.sqrt((row_sum(centred * centred, order) * part + EPSILON).astype(np.float64)))
     return (centred * inverse * scale + offset).astype(DTYPES[workload.word("dtype")])
 
 
-def rmsnorm(workload: Workload, inputs: Arrays, order):
+def rmsnorm(workload: Workload, inputs: Arrays, order, rounding=near):
     x, scale = (inputs[name].astype(F32) for name in ("x", "gamma"))
     part = F32(1 / workload.int("columns"))
-    inverse = F32(1) / np.sqrt(row_sum(x * x, order) * part + EPSILON)
+    inverse = rounding(1 / np.sqrt((row_sum(x * x, order) * part + EPSILON).astype(np.float64)))
     return (x * (inverse * scale)).astype(DTYPES[workload.word("dtype")])

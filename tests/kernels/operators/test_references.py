@@ -85,9 +85,9 @@ def test_requantise_by_hand():
     assert op.reference(workload, {"x": x, "w": w})["y"].tolist() == [[[5, -5, 1]]]
 
 
-@pytest.mark.parametrize("k", [1023, 1024, 1025, 2049, 5000])
+@pytest.mark.parametrize("k", [1023, 1024, 1025, 1501, 2049, 5000])
 def test_long_int8_sums_are_exact(k):
-    """127 * 127 is odd: beyond 2**24, at k = 1041, fp32 alone could not hold every sum."""
+    """127 * 127 is odd: beyond 2**24, from k = 1041, fp32 alone cannot hold the sum of an odd number of them."""
     workload = parse_workload(f"matmul:m=1,n=1,k={k},dtype=int8")
     full = {"x": np.full((1, 1, k), 127, np.int8), "w": np.full((1, k, 1), 127, np.int8)}
     assert operator("matmul").reference(workload, full)["y"].item() == k * 127 * 127
@@ -99,6 +99,8 @@ def test_saturation_and_relu():
     x[0, 1] = -128
     w = np.full((1, 4, 1), 127, np.int8)
     assert operator("matmul").reference(workload, {"x": x, "w": w})["y"].tolist() == [[[127], [0]]]
+    plain = parse_workload("matmul:m=2,n=1,k=4,dtype=int8,out=int8")
+    assert operator("matmul").reference(plain, {"x": x, "w": w})["y"].tolist() == [[[127], [-128]]]
 
 
 def test_int8_saturates_both_ways():
