@@ -33,7 +33,7 @@ def faults(text: str, **options):
 
 
 def replaced(text: str, old: str, new: str) -> str:
-    assert old in text, old
+    assert old in text
     return text.replace(old, new, 1)
 
 
@@ -83,7 +83,7 @@ SEEDED = {
     "half of the output": ("32*m +: 32, 16*n +: 16], acc", "32*m +: 32, 0 +: 16], acc", "unstored", "[0, 0, 16]"),
     "index behind the end": ("16*k +: 16] wait(x", "16*k + 1 +: 16] wait(x", "bounds", "1 to 96 of dimension 2"),
     "index before the start": ("32*m +: 32, 16*k", "32*m - 1 +: 32, 16*k", "bounds", "touches -1 to 62 of dimension 1"),
-    "more than the scratchpad": ("@scratchpad+1024", "@scratchpad+261889", "capacity", "to 262401 of scratchpad, which has 262144"),
+    "more than the scratchpad": ("@scratchpad+1024", "@scratchpad+261889", "capacity", "to 262401 of scratchpad"),
     "no such space": ("@scratchpad+1024", "@attic+0", "capacity", "there is no space attic"),
     "two buffers on the same bytes": ("@scratchpad+1024", "@scratchpad+512", "race", "xb slot 1"),
     "writes its input": ("y: int32[1, 64, 64] out", "y: int32[1, 64, 64] in", "input-written", "y is an input (in)"),
@@ -126,9 +126,7 @@ def test_storing_twice_is_right_only_in_order():
     twice = replaced(MATMUL, "wait(a_full, 1) signal(a_free, 1)", again)
     assert faults(twice) == ()  # one stream on one engine: in order
     other = twice + "stream again unit 0 {\n store y[0 +: 1, 0 +: 32, 0 +: 16], acc{0}\n}\n"
-    kinds = {(f.kind, f.detail[:3]) for f in faults(other)}
-    assert ("race", "WAW") in kinds
-    assert ("race", "RAW") in kinds
+    assert {("race", "WAW"), ("race", "RAW")} <= {(f.kind, f.detail[:3]) for f in faults(other)}
 
 
 def test_instances_must_not_store_to_the_same_elements():
