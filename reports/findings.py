@@ -141,7 +141,7 @@ def _efficiency(data: Comparison) -> list[str]:
     if len(found) > 3:  # the extremes say enough
         near, used = [near[0], near[-1]], [used[0], used[-1]]
     ratios = listed([f"{times(ratio)}{name}" for ratio, _, name in near])
-    shares = listed([f"{percent(share, 0)}{name}" for _, share, name in used])
+    shares = listed([f"{percent(share, 0 if share >= 0.095 else 1)}{name}" for _, share, name in used])
     if len(found) > 3:
         ratios, shares = f"between {ratios}", f"between {shares}"
     return [f"The median layer takes {ratios} its roofline bound. Weighted by time, {shares} of the peak is used."]

@@ -50,13 +50,13 @@ def compare(stored: Sequence[StoredRun]) -> Comparison:
     layers, scores = [], []
     for run in runs:
         for group in run.groups:
-            for name in run.machines:
+            for name, _ in _machines(run):
                 key = keys[run.run_id, name]
                 layers += [_layer(run, groups[group], key, name, layer) for layer in group.layers]
                 scores.append(_score(run, group, groups[group], key, name))
     return Comparison(
         runs=tuple(map(_run, runs)),
-        machines=tuple(_machine(keys[r.run_id, name], body) for r in runs for name, body in r.machines.items()),
+        machines=tuple(_machine(keys[r.run_id, name], body) for r in runs for name, body in _machines(r)),
         groups=tuple(groups.values()),
         layers=tuple(layers),
         scores=tuple(scores),
@@ -66,12 +66,17 @@ def compare(stored: Sequence[StoredRun]) -> Comparison:
 
 def _machine_keys(runs: Sequence[StoredRun]) -> dict[tuple[str, str], str]:
     """What each machine of each run is called in the report: its name, with the run where several runs have it."""
-    names = [name for run in runs for name in run.machines]
+    names = [name for run in runs for name, _ in _machines(run)]
     return {
         (run.run_id, name): name if names.count(name) == 1 else f"{name} (run {number})"
         for number, run in enumerate(runs, start=1)
-        for name in run.machines
+        for name, _ in _machines(run)
     }
+
+
+def _machines(run: StoredRun) -> list[tuple[str, Body]]:
+    """The machines of a run in the order of its suite."""
+    return [(name, run.machines[name]) for name in run.facts["machines"]]
 
 
 def _group_keys(runs: Sequence[StoredRun]) -> dict[StoredGroup, Group]:

@@ -80,7 +80,7 @@ def content(data: Comparison) -> tuple[Page, Images]:
             for m in data.machines
             if m.figures
         ],
-        "runs": [[{"name": breakable(k), "value": breakable(v)} for k, v in _versions(run)] for run in data.runs],
+        "runs": [_run(run) for run in data.runs],
     }
     page["rooflines"] = [x for x in page["rooflines"] if x]
     return page, images
@@ -129,10 +129,14 @@ def _presil(run: Run) -> str:
     return version if revision == "unknown" else f"{version}, revision {revision[:12].rstrip('+')}{dirty}"
 
 
-def _versions(run: Run) -> list[tuple[str, str]]:
+def _run(run: Run) -> Page:
+    """What is needed to repeat a run."""
     dates = f"{day(run.started)} to {day(run.finished)}"
-    rows = [("run", run.name), ("command", run.command or NONE), ("dates", dates), ("seed", str(run.seed))]
-    return [*rows, *run.versions.items()]
+    facts = [("run", run.name), ("command", run.command or NONE), ("dates", dates), ("seed", str(run.seed))]
+    return {
+        "facts": [{"name": breakable(k), "value": breakable(v)} for k, v in facts],
+        "versions": breakable(", ".join(f"{name} {version}" for name, version in run.versions.items()) or NONE),
+    }
 
 
 def _date(data: Comparison) -> Mapping[str, Any]:

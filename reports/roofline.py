@@ -172,4 +172,4 @@ def _label_groups(axes: Axes, data: Comparison, placed: list[Point]) -> None:
             )
     if len({p.memory for p in placed}) > 1:
         said = "hollow: bound by the dashed memory"
-        axes.text(0.01, 0.98, said, transform=axes.transAxes, va="top", color=GREY, fontsize=8)
+        axes.text(0.99, 0.04, said, transform=axes.transAxes, ha="right", color=GREY, fontsize=8)

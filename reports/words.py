@@ -85,9 +85,15 @@ def label(text: str, limit: int = 52) -> str:
 
 
 def breakable(text: str) -> str:
-    """`plain(text)` that may be broken after `,` `:` `/` `_` `.`, and anywhere in a word that no column could hold."""
-    parts = re.split(r"(?<=[,:/_.])(?=\S)", plain(text))
-    return _BREAK.join(re.sub(rf"(\S{{{_LONG}}})(?=\S)", rf"\1{_BREAK}", part) for part in parts)
+    """`plain(text)` that may be broken after `,` `:` `/`, and within a word that no column could hold."""
+    parts = re.split(r"(?<=[,:/])(?=\S)", plain(text))
+    return _BREAK.join(re.sub(rf"\S{{{_LONG + 1},}}", lambda m: _broken(m[0]), part) for part in parts)
+
+
+def _broken(word: str) -> str:
+    """A long word, breakable after `_` and `.`, and where that does not do after every so many characters."""
+    pieces = re.split(r"(?<=[_.])(?=.)", word)
+    return _BREAK.join(piece[i : i + _LONG] for piece in pieces for i in range(0, len(piece), _LONG))
 
 
 @functools.cache

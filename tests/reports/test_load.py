@@ -47,7 +47,7 @@ def run(run_id: str = "r1", machines: tuple[str, ...] = ("m",), **item) -> Run:
     return Run(
         run_id=run_id,
         folder=Path(),
-        facts={**facts, "fidelity": "event", "planned": 1, "finished": 1, "versions": {}},
+        facts={**facts, "fidelity": "event", "planned": 1, "finished": 1, "versions": {}, "machines": list(machines)},
         machines={m: {**MACHINE, "name": m} for m in machines},
         groups=(group,),
         items=items,
