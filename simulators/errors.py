@@ -39,8 +39,11 @@ class Undefined(PresilError):
     """The program does what has no meaning. `kind` is one word (`race`, `deadlock`, `bounds`, ...)."""
 
     def __init__(self, kind: str, where: str, detail: str) -> None:
-        super().__init__(f"{kind} at {where}: {detail}")
+        super().__init__(kind, where, detail)  # its own arguments: SimPy and pickle make the error again from them
         self.kind, self.where, self.detail = kind, where, detail
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.where}: {self.detail}"
 
 
 class ModelError(PresilError):
