@@ -6,31 +6,18 @@ A kernel is rendered, read back from its text, timed again and checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from presil.simulators.assembly import parse, render
 from presil.simulators.bound import lower_bound_ticks, peak_multiply_adds_per_cycle
-from presil.simulators.errors import PresilError
+from presil.simulators.errors import PresilError, Undefined, Unsupported
 from presil.simulators.machine import Machine
 from presil.simulators.program import Program
 
 from ..operators import operator
 from ..operators.operator import Workload
+from ..verdict import Reason, Verdict
 from .candidates import Candidates
 from .result import Ranked, Roofline, Word
-
-
-class Verdict(Protocol):
-    """What a check returns; `presil.kernels.checking.Verdict` is one."""
-
-    @property
-    def right(self) -> bool:
-        """Whether the program is a right kernel of its workload."""
-
-    @property
-    def reasons(self) -> Sequence[object]:
-        """Why it is not."""
-
 
 Check = Callable[[Program, Workload, Machine], Verdict]
 
@@ -39,8 +26,7 @@ def check_kernel(program: Program, workload: Workload, machine: Machine) -> Verd
     """The three layers of `presil.kernels.checking`, imported when first needed."""
     from ..checking import check
 
-    verdict: Verdict = check(program, workload, machine)
-    return verdict
+    return check(program, workload, machine)
 
 
 class Judge:
@@ -78,27 +64,35 @@ class Judge:
         if rank not in self._verdicts and not self.interrupted:
             try:
                 reasons = self._faults(rank)
-            except PresilError as error:
-                reasons = (str(error),)
             except KeyboardInterrupt:
                 self.interrupted = True
                 return "not checked"
-            self._verdicts[rank] = ("wrong" if reasons else "right", reasons)
+            texts = tuple(f"{reason.kind} at {reason.where}: {reason.detail}" for reason in reasons)
+            self._verdicts[rank] = ("wrong" if texts else "right", texts)
         return self._verdicts.get(rank, ("not checked", ()))[0]
 
-    def _faults(self, rank: int) -> tuple[str, ...]:
-        """Why the kernel is wrong; nothing if it is right."""
+    def _faults(self, rank: int) -> tuple[Reason, ...]:
+        """Why the kernel is wrong; nothing if it is right. Raises BadInput where the task itself is no task."""
         evaluator, ticks = self._candidates.evaluator, self._candidates.outcomes[rank].ticks
-        program = parse(self.text(rank))
-        again = evaluator.measure(program, evaluator.machine, None).ticks
+        where = str(self._candidates.schedule(rank))
+        try:
+            program = parse(self.text(rank))
+            again = evaluator.measure(program, evaluator.machine, None).ticks
+        except PresilError as error:  # it was timed before, so its text must be at fault
+            return (Reason("text", where, str(error)),)
         if again != ticks:
-            return (f"text: read back from its text it takes {again:,} ticks, not {ticks:,}",)
+            return (Reason("text", where, f"read back from its text it takes {again:,} ticks, not {ticks:,}"),)
         if again < self._bound(rank).ticks:
-            return (f"bound: {again:,} ticks are less than the roofline's {self._bound(rank).ticks:,}",)
-        verdict = self._check(program, evaluator.workload, evaluator.machine)
-        if verdict.right:
-            return ()
-        return tuple(str(reason) for reason in verdict.reasons) or ("the check gives no reason",)
+            return (
+                Reason("bound", where, f"{again:,} ticks are less than the roofline's {self._bound(rank).ticks:,}"),
+            )
+        try:
+            verdict = self._check(program, evaluator.workload, evaluator.machine)
+        except Undefined as error:
+            return (Reason(error.kind, error.where, error.detail),)
+        except Unsupported as error:
+            return (Reason("unsupported", where, str(error)),)
+        return () if verdict.right else verdict.reasons or (Reason("check", where, "no reason given"),)
 
     def _bound(self, rank: int) -> Roofline:
         """The roofline of the workload. A program is asked only in which memory its tensors lie."""

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 
 import made_up
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from presil.kernels.ignition.result import NothingValid, Progress
 from presil.kernels.ignition.search import LEADERBOARD, search
 from presil.kernels.operators import operator
+from presil.kernels.verdict import Reason, Verdict
 from presil.simulators.bound import lower_bound_ticks
 from presil.simulators.errors import Undefined, Unsupported
 
@@ -22,7 +22,7 @@ TINY = made_up.workload(16, 16, 16)  # 36 schedules: fewer than the budget
 
 
 def right(program, workload, machine):
-    return SimpleNamespace(right=True, reasons=())
+    return Verdict(right=True)
 
 
 def run(work=WORK, *, check=right, emitter=None, measure=made_up.measure, **options):
@@ -96,13 +96,13 @@ def test_a_wrong_winner_is_counted_and_the_next_taken():
 
     def check(program, workload, machine):
         ticks = int(program.name.split()[0])
-        return SimpleNamespace(right=ticks > ranking[1], reasons=("race at stream loadx",))
+        return Verdict(right=ticks > ranking[1], reasons=(Reason("race", "stream loadx", "xb is read too soon"),))
 
     result = run(budget=60, check=check)
     assert result.wrong == sum(ticks <= ranking[1] for ticks in ranking)
     assert result.best.ticks == min(ticks for ticks in ranking if ticks > ranking[1])
     assert [entry.verdict for entry in result.leaderboard][: result.wrong + 1] == ["wrong"] * result.wrong + ["right"]
-    assert result.leaderboard[0].reasons == ("race at stream loadx",)
+    assert result.leaderboard[0].reasons == ("race at stream loadx: xb is read too soon",)
 
 
 def test_a_check_that_raises_makes_the_candidate_wrong():
