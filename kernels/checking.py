@@ -36,7 +36,7 @@ from .verdict import Fact, Reason, Verdict
 
 __all__ = ["Reason", "Verdict", "check", "check_text"]
 
-BUDGET_SECONDS = 20.0
+BUDGET_SECONDS = 5.0
 
 
 def check(
