@@ -54,7 +54,7 @@ def content(data: Comparison) -> tuple[Page, Images]:
         "machines": machine_table(data),
         "split": figure("split", split_chart(data), _split_alt(data), _SPLIT),
         "rooflines": [
-            figure(f"roofline{i}", roofline_chart(data, m), _roofline_alt(data, m), f"Roofline of {m.key} ({m.title}).")
+            figure(f"roofline{i}", roofline_chart(data, m), _roofline_alt(data, m), f"{m.key}: {m.title}.")
             for i, m in enumerate(data.machines)
         ],
         "key": figure("key", key_chart(data), f"Marks of the groups: {listed([g.title for g in data.groups])}.", ""),
@@ -113,7 +113,7 @@ def facts(data: Comparison) -> list[tuple[str, str]]:
         ("Machines", listed([m.key for m in data.machines])),
         ("Workloads", f"{plural(len(data.groups), 'group')}, {plural(len(data.layers), 'layer')} over all machines"),
         ("Fidelity", listed(fidelities(data))),
-        ("Budget", f"{listed(budgets)} evaluated candidates per workload" if budgets else NONE),
+        ("Budget", f"{listed(budgets)} schedules timed per workload and machine" if budgets else NONE),
         ("Seed" if len(seeds) == 1 else "Seeds", listed(seeds) if seeds else NONE),
         ("Started", day(start)),
         ("Finished", day(end)),
@@ -129,14 +129,12 @@ def _presil(run: Run) -> str:
     return version if revision == "unknown" else f"{version}, revision {revision[:12].rstrip('+')}{dirty}"
 
 
-def _run(run: Run) -> Page:
+def _run(run: Run) -> list[dict[str, str]]:
     """What is needed to repeat a run."""
     dates = f"{day(run.started)} to {day(run.finished)}"
+    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items()) or NONE
     facts = [("run", run.name), ("command", run.command or NONE), ("dates", dates), ("seed", str(run.seed))]
-    return {
-        "facts": [{"name": breakable(k), "value": breakable(v)} for k, v in facts],
-        "versions": breakable(", ".join(f"{name} {version}" for name, version in run.versions.items()) or NONE),
-    }
+    return [{"name": breakable(k), "value": breakable(v)} for k, v in (*facts, ("versions", versions))]
 
 
 def _date(data: Comparison) -> Mapping[str, Any]:
@@ -144,12 +142,17 @@ def _date(data: Comparison) -> Mapping[str, Any]:
     from datetime import UTC, datetime
 
     latest = max(r.finished or r.started for r in data.runs)
+    said = (
+        f"Run finished {day(latest)}"
+        if all(r.finished for r in data.runs)
+        else f"Run stopped before its end, {day(latest)}"
+    )
     try:
         at = datetime.fromisoformat(latest)
     except ValueError:
         at = datetime(1980, 1, 1, tzinfo=UTC)
     parts = {"year": at.year, "month": at.month, "day": at.day, "hour": at.hour, "minute": at.minute}
-    return {**parts, "second": at.second, "text": day(latest)}
+    return {**parts, "second": at.second, "text": day(latest), "said": said}
 
 
 def _scores_alt(data: Comparison) -> str:

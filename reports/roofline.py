@@ -151,6 +151,11 @@ def _roofs(axes: Axes, machine: Machine, memories: list[str], peaks: dict[str, f
         )
 
 
+def _named(layer: Layer) -> str:
+    """The first name of a layer; a workload that has no other name without its number format."""
+    return layer.name.partition(",dtype")[0] if layer.name == layer.workload else layer.name.split(",")[0]
+
+
 def _label_groups(axes: Axes, data: Comparison, placed: list[Point]) -> None:
     """The name of the layer that takes most time in each group, where there is room for it."""
     written: list[tuple[float, float]] = []
@@ -163,7 +168,7 @@ def _label_groups(axes: Axes, data: Comparison, placed: list[Point]) -> None:
         if all(abs(x - a) > 0.12 or abs(y - b) > 0.07 for a, b in written):  # else the names would lie upon each other
             written.append((x, y))
             axes.annotate(
-                label(heaviest.layer.name.split(",")[0]),
+                label(_named(heaviest.layer), 30),
                 (heaviest.intensity, heaviest.rate),
                 (5, -9),
                 textcoords="offset points",

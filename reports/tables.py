@@ -169,7 +169,7 @@ def schedule_table(layers: Sequence[Layer]) -> Table:
             cell(x.schedule, mono=True),
             cell(whole(x.first_cycles)),
             cell(whole(x.cycles)),
-            cell(times(x.gain), tone="strong"),
+            cell(times(x.gain), tone="strong" if (x.gain or 1.0) >= 1.005 else "muted"),
         ]
         for x in found[:SCHEDULE_ROWS]
     ]

@@ -91,7 +91,9 @@ def test_the_same_store_gives_the_same_file(tmp_path):
 
 def test_a_killed_run_is_reported_as_interrupted(tmp_path):
     build_report([store_run(tmp_path / "runs", killed=True)], tmp_path / "a.pdf")
-    assert "1 of 1, interrupted" in text_of(tmp_path / "a.pdf")
+    said = text_of(tmp_path / "a.pdf")
+    assert "1 of 1, interrupted" in said
+    assert "Run stopped before its end" in said
 
 
 def test_an_empty_folder_is_nothing_ran_and_leaves_no_file(tmp_path):

@@ -54,7 +54,7 @@ def test_names_and_figures_are_in_the_text(pdf):
     for expected in (
         "tpu-v1, tpu-v4 and gemmini-16",
         "quick-2026-12-01",
-        "200 evaluated candidates per workload",
+        "200 schedules timed per workload and machine",
         "1 December 2026, 04:12 UTC",
         "234 of 234",
         "tpu-v4 leads in 4 of 4 ranked workload groups",
