@@ -151,7 +151,7 @@ class Engine:
             return
         stream.pc = target
         if self.steady is not None:
-            self.steady.visit(stream)
+            self.steady.visit(stream, trips)
 
     def _block(self, stream: StreamState, index: int, n: int) -> Generator[simpy.Event, None, None]:
         """Sleep until semaphore `index` has `n` units."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .engine import Engine, StreamState
 
+FEWEST_TRIPS = 4  # of a loop that is worth looking at
 MAX_STATES = 1 << 14  # remembered; a program that never repeats must not eat the memory
 PATIENCE = 64  # back edges of other streams before theirs are looked at
 NO_LIMIT = 1 << 62
@@ -73,39 +74,50 @@ class SteadyState:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.seen: dict[State, _Visit] = {}
-        self.periods: dict[State, _Period] = {}
+        self.states: dict[State, int] = {}  # numbered as they come
+        self.seen: dict[tuple[int, int, tuple[int, ...]], _Visit] = {}  # by state, loop, counters of the other loops
+        self.periods: dict[int, dict[int, _Period]] = {}  # by state, then by the loop of the leader that moves
         self.leader = self._leader()
         self.others = 0  # back edges of other streams since the leader's last
 
-    def visit(self, stream: StreamState) -> None:
-        """`stream` is about to begin another trip of a loop.
+    def visit(self, stream: StreamState, trips: int) -> None:
+        """`stream` is about to begin another trip of a loop of `trips`.
 
         One stream is looked at, the one with the most to do; a steady state shows at its back edges as at any other's.
         Where the others take many without it, theirs are looked at too.
         """
+        if trips < FEWEST_TRIPS:
+            return
         if stream is not self.leader:
             self.others += 1
             if self.others < PATIENCE:
                 return
             self.leader = self._leader()
         self.others = 0
-        state = self._state(stream)
-        known = self.periods.get(state)
-        if known is not None and self._alike(known):
-            self._jump(known)
-            return
-        now = self._now()
-        before = self.seen.get(state)
-        if before is not None:
-            period = self._period(before, now)
-            if period is not None:
-                self.periods[state] = period
-                self._jump(period)
-                return
-        elif len(self.seen) >= MAX_STATES:
+        if len(self.states) >= MAX_STATES:
+            self.states.clear()
             self.seen.clear()
-        self.seen[state] = now
+            self.periods.clear()
+        state = self.states.setdefault(self._state(stream), len(self.states))
+        counters = tuple(stream.counters[: self.engine.program.codes[stream.code].depth_at[stream.pc]])
+        known = self.periods.setdefault(state, {})
+        if not known or counters[-1] == 1:
+            self._learn(state, counters, known)
+        for depth in sorted(known):
+            if self._alike(known[depth]) and self._jump(known[depth]):
+                return
+
+    def _learn(self, state: int, counters: tuple[int, ...], known: dict[int, _Period]) -> None:
+        """Compare with the visits of this state from which only one loop of the leader has moved."""
+        now = self._now()
+        for depth in range(len(counters)):
+            key = (state, depth, counters[:depth] + counters[depth + 1 :])
+            before = self.seen.get(key)
+            if before is not None and depth not in known:
+                period = self._period(before, now)
+                if period is not None:
+                    known[depth] = period
+            self.seen[key] = now
 
     def _leader(self) -> StreamState:
         """The unfinished stream that issues most."""
@@ -216,11 +228,11 @@ class SteadyState:
                     fit = min(fit, (engine.needed(stream) - 1 - count) // given)
         return fit
 
-    def _jump(self, period: _Period) -> None:
-        """Go on by as many whole periods as fit."""
+    def _jump(self, period: _Period) -> bool:
+        """Go on by as many whole periods as fit; False where none does."""
         engine, times = self.engine, self._fit(period)
         if times <= 0:
-            return
+            return False
         jumped = times * period.ticks
         engine.skipped_ticks += jumped
         for move in period.moves:
@@ -234,6 +246,7 @@ class SteadyState:
         for key, ticks in period.stalls:
             engine.stalls[key] = engine.stalls.get(key, 0) + times * ticks
         self._age(period.unused, jumped)
+        return True
 
     def _age(self, unused: tuple[int, ...], jumped: int) -> None:
         """What was idle in all of the period has been idle over the jump too: env.now stood still, so it began earlier."""
