@@ -24,6 +24,10 @@ from .commands.run import run
 from .commands.search import search
 from .commands.simulate import simulate
 
+# Set before anything loads numpy: another number of threads gives other bits in float products, and workers share cores.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
 WRONG, BAD_INPUT, NOTHING_RAN, INTERRUPTED = 1, 2, 3, 130
 
 

@@ -92,17 +92,23 @@ def _narrow(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _binary(function: Any) -> Any:
     def meaning(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarray:
-        return _narrow(function(_wide(sources[0]), _wide(sources[1])), out.dtype)
+        with np.errstate(all="ignore"):  # the unit gives inf and NaN, it does not trap
+            return _narrow(function(_wide(sources[0]), _wide(sources[1])), out.dtype)
 
     return meaning
 
 
 def _unary(function: Any) -> Any:
     def meaning(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarray:
-        with np.errstate(all="ignore"):  # the unit gives inf and NaN, it does not trap
+        with np.errstate(all="ignore"):
             return _narrow(function(_wide(sources[0])), out.dtype).reshape(out.shape)
 
     return meaning
+
+
+def _correct(function: Any) -> Any:
+    """`function` of fp32, correctly rounded but for rare double rounding: numpy's own fp32 versions differ by machine."""
+    return lambda a: function(a.astype(np.float64)).astype(np.float32)
 
 
 def _scale(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarray:
@@ -156,9 +162,9 @@ OPS: Mapping[str, Op] = {
         Op("multiply", "a * b", "vector", ("dst", "a", "b"), {}, _binary(np.multiply), _written),
         Op("maximum", "the larger", "vector", ("dst", "a", "b"), {}, _binary(np.maximum), _written),
         Op("relu", "max(a, 0)", "vector", ("dst", "a"), {}, _unary(lambda a: np.maximum(a, 0)), _written),
-        Op("exp", "e ** a", "vector", ("dst", "a"), {}, _unary(np.exp), _written),
-        Op("reciprocal", "1 / a", "vector", ("dst", "a"), {}, _unary(lambda a: np.float32(1) / a), _written),
-        Op("rsqrt", "1 / sqrt(a)", "vector", ("dst", "a"), {}, _unary(lambda a: 1 / np.sqrt(a)), _written),
+        Op("exp", "e ** a", "vector", ("dst", "a"), {}, _unary(_correct(np.exp)), _written),
+        Op("reciprocal", "1 / a", "vector", ("dst", "a"), {}, _unary(_correct(lambda a: 1 / a)), _written),
+        Op("rsqrt", "1 / sqrt(a)", "vector", ("dst", "a"), {}, _unary(_correct(lambda a: 1 / np.sqrt(a))), _written),
         Op("square", "a * a", "vector", ("dst", "a"), {}, _unary(np.square), _written),
         Op("scale", "a * factor + offset", "vector", ("dst", "a"), {"factor": "float", "offset?": "float"}, _scale, _written),
         Op("sum", "over the last dimension", "vector", ("dst", "a"), ACCUMULATE, _reduce(np.sum, np.add), _accumulated),

@@ -127,8 +127,8 @@ class Contraction:
 
         head: tuple[Node, ...] = ()
         if self.layout.bias:
-            bias = Instruction("load", (Region("bb", Affine()), Region("bias")), signals=self._full("bias"))
-            head = (bias,)
+            # It needs no semaphore: x comes behind it through the same engine, and the vector unit behind x.
+            head = (Instruction("load", (Region("bb", Affine()), Region("bias"))),)
         return (*head, *nest(b.x_axes, body, signature=self.layout.x_signature))
 
     def _load_w(self) -> tuple[Node, ...]:
@@ -156,8 +156,7 @@ class Contraction:
             signals = (*(c for a in arrays for c in self._acc_free(a)), *self._full("y"))
             return [Instruction(self.epilogue.op, tuple(operands), self.epilogue.attributes, waits, signals)]
 
-        head: tuple[Node, ...] = (Instruction("sync", waits=self._full("bias")),) if layout.bias else ()
-        return (*head, *nest(b.y_axes, body))
+        return nest(b.y_axes, body)
 
     def _store(self) -> tuple[Node, ...]:
         b = self.b
