@@ -149,7 +149,7 @@ class _Flattener:
         return Issue(
             self.next_number - 1,
             node,
-            f"{node.op} {', '.join(r.name for r in node.operands)}",
+            f"{node.op} {', '.join(r.name for r in node.operands)}".rstrip(),
             tuple(self.variables),
             self.index.engines[cost.engine],
             cost.occupancy,
