@@ -24,7 +24,7 @@ from .commands.run import run
 from .commands.search import search
 from .commands.simulate import simulate
 
-# Set before anything loads numpy: another number of threads gives other bits in float products, and workers share cores.
+# Before anything loads numpy: another number of threads gives other bits in float sums, and workers share the cores.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 

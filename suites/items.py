@@ -7,7 +7,7 @@ from typing import Any
 from presil.kernels.checking import Verdict
 from presil.kernels.ignition.result import SearchResult
 from presil.kernels.operators.operator import Workload
-from presil.kernels.operators.registry import operator
+from presil.kernels.operators.registry import operator, parse_workload
 from presil.simulators.bound import lower_bound_ticks, peak_multiply_adds_per_cycle
 from presil.simulators.errors import ModelError
 from presil.simulators.formats import DTYPES
@@ -20,7 +20,8 @@ from .results import timing_json, verdict_json
 from .runs import DONE, Item
 from .store import Body, digest_of
 
-SATURATED_PERCENT = 80.0  # an engine that is busier than this is itself the bottleneck
+SATURATED_PERCENT = 80.0  # a matrix engine that is busier than this is itself the bottleneck
+NOTABLE_PERCENT = 30.0  # one that waits for one thing for longer than this is held up by it
 
 
 def result(
@@ -31,7 +32,7 @@ def result(
     program: Program,
     timing: Timing,
     verdict: Verdict,
-    host_seconds: float,
+    host_cpu_seconds: float,
 ) -> Body:
     """The body of a finished item.
 
@@ -51,6 +52,7 @@ def result(
         "dtype": workload["dtype"],
         **timing_json(timing),
         **verdict_json(verdict),
+        "facts": dict(verdict.facts),
         "ticks": timing.ticks,
         "issued_instructions": timing.issued_instructions,
         "multiply_adds": timing.multiply_adds,
@@ -72,7 +74,7 @@ def result(
         "space_size": found.schedules,
         "exact": found.exact,
         "leaderboard": [entry.to_json() for entry in found.leaderboard],
-        "host_seconds": round(host_seconds, 3),
+        "host_cpu_seconds": round(host_cpu_seconds, 3),
     }
 
 
@@ -88,7 +90,16 @@ def _asked(item: Item) -> Body:
         "machine_digest": item.machine.digest,
         "budget": item.budget,
         "seed": item.seed,
+        "check_seconds": item.check_seconds,
     }
+
+
+def least_seconds(item: Item) -> float:
+    """The least time the item's multiply-adds take on the machine; what simulating them takes goes with it."""
+    workload = parse_workload(item.workload)
+    work = operator(workload.operator).work(workload)
+    peak = peak_multiply_adds_per_cycle(str(workload["dtype"]), item.machine) * item.machine.clock_hz
+    return work.multiply_adds / peak if peak else 0.0
 
 
 def bound_by(ticks: int, multiply_adds: int, dtype: str, machine: Machine) -> str:
@@ -97,15 +108,17 @@ def bound_by(ticks: int, multiply_adds: int, dtype: str, machine: Machine) -> st
 
 
 def bottleneck(timing: Timing, program: Program) -> str:
-    """In words, what holds the matrix engine up; the busiest engine where nothing is multiplied."""
+    """In words: what the matrix engine waits for most, or else the engine that is busiest."""
     rows = stall_table(timing, program)
-    multiplying = [r for r in rows if r.engine.rpartition(".")[2].startswith("matrix") and r.busy_percent > 0]
-    busiest = max(multiplying or rows, key=lambda row: row.busy_percent, default=None)  # its longest stall comes first
-    if busiest is None:
+    if not rows:
         return ""
-    if busiest.busy_percent >= SATURATED_PERCENT or not busiest.reason:
-        return f"{busiest.engine} engine: {busiest.busy_percent:.0f}% busy"
-    return busiest.sentence
+    matrix = [row for row in rows if row.engine.rpartition(".")[2].startswith("matrix")]
+    waits = [row for row in matrix if row.reason not in {"", "done"} and row.busy_percent < SATURATED_PERCENT]
+    longest = max(waits, key=lambda row: row.stall_percent, default=None)
+    if longest and longest.stall_percent >= NOTABLE_PERCENT and longest.busy_percent > 0:
+        return longest.sentence.partition(" (")[0]  # the semaphore's name is for `presil simulate`
+    busiest = max(rows, key=lambda row: row.busy_percent)
+    return f"{busiest.engine} engine: {busiest.busy_percent:.0f}% busy"
 
 
 def machine_facts(machine: Machine) -> Body:

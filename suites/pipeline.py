@@ -25,7 +25,7 @@ from presil.simulators.program import Program
 from presil.simulators.simulate import simulate
 
 from .groups import groups_of
-from .items import lacking, machine_facts, result
+from .items import lacking, least_seconds, machine_facts, result
 from .runs import Item, Run, end_run, open_run, plan_items, read_items, start_run
 from .store import Body, Record, Store
 from .suite import Suite
@@ -38,12 +38,12 @@ def run_item(item: Item) -> Body:
 
     A workload that the machine cannot run, or of which no kernel is right, is a result too, with its reason.
     """
-    began = time.monotonic()
+    began = time.process_time()
     workload = parse_workload(item.workload)
     verdicts: dict[str, Verdict] = {}
 
     def judge(program: Program, task: Workload, machine: Machine) -> Verdict:
-        return verdicts.setdefault(render(program), check(program, task, machine))
+        return verdicts.setdefault(render(program), check(program, task, machine, budget_seconds=item.check_seconds))
 
     try:
         found = search(workload, item.machine, budget=item.budget, seed=item.seed, check=judge)  # -> candidates
@@ -61,7 +61,7 @@ def run_item(item: Item) -> Body:
         program=program,
         timing=timing,
         verdict=verdict,
-        host_seconds=time.monotonic() - began,
+        host_cpu_seconds=time.process_time() - began,
     )
 
 
@@ -104,7 +104,7 @@ def run_suite(suite: Suite, options: Options, folder: Path, show: Show | None = 
     )
     made_by = versions()
     groups = groups_of(suite)
-    items = plan_items(groups, suite.machines, budget=suite.budget, seed=suite.seed, versions=made_by)
+    items = plan_items(suite, groups, made_by)
     store = Store(folder)
     finished = read_items(store, [item.key for item in items]) if options.resume else {}
     facts = {
@@ -113,6 +113,7 @@ def run_suite(suite: Suite, options: Options, folder: Path, show: Show | None = 
         "suite_text": suite.text,
         "budget": suite.budget,
         "seed": suite.seed,
+        "check_seconds": suite.check_seconds,
         "jobs": options.jobs,
         "machines": [machine.name for machine in suite.machines],
         "versions": made_by,
@@ -141,7 +142,8 @@ def _work(
     show: Show | None,
 ) -> None:
     """Does what is not finished yet, and fills `finished` and `failures`."""
-    todo = [item for item in items if item.key not in finished]
+    # The longest first, so that no worker is left alone with one at the end.
+    todo = sorted((item for item in items if item.key not in finished), key=least_seconds, reverse=True)
     for answer in parallel(run_item, todo, jobs=jobs):
         item = todo[answer.index]
         if answer.result is None:

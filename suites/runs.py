@@ -21,6 +21,7 @@ from presil.simulators.machine import Machine
 
 from .scoring import Group, Layer, Pair, Rank, Score, rank, score
 from .store import Body, Record, Store, digest_of
+from .suite import Suite
 
 DEFAULT_FOLDER = Path("runs")
 DONE = "done"
@@ -40,6 +41,7 @@ class Item:
     machine: Machine
     budget: int
     seed: int
+    check_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,22 +59,22 @@ class Run:
     validations: tuple[Body, ...]
 
 
-def plan_items(
-    groups: Sequence[Group], machines: Sequence[Machine], *, budget: int, seed: int, versions: Mapping[str, str]
-) -> tuple[Item, ...]:
+def plan_items(suite: Suite, groups: Sequence[Group], versions: Mapping[str, str]) -> tuple[Item, ...]:
     """Every distinct workload on every machine, once: layers of equal shape share one item."""
     workloads = dict.fromkeys(layer.workload for group in groups for layer in group.layers)
     made_by = {name: versions[name] for name in ("presil", "numpy", "code")}
+    same = {"budget": suite.budget, "seed": suite.seed, "check_seconds": suite.check_seconds}
     return tuple(
         Item(
-            digest_of({"workload": w, "machine": m.digest, "budget": budget, "seed": seed, "by": made_by}),
-            w,
-            m,
-            budget,
-            seed,
+            key=digest_of({"workload": workload, "machine": machine.digest, "by": made_by, **same}),
+            workload=workload,
+            machine=machine,
+            budget=suite.budget,
+            seed=suite.seed,
+            check_seconds=suite.check_seconds,
         )
-        for w in workloads
-        for m in machines
+        for workload in workloads
+        for machine in suite.machines
     )
 
 

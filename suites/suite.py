@@ -4,6 +4,7 @@
     title: ResNet-50 and a Llama-3-8B block on three chips
     machines: [tpu-v1, gemmini-16]        # names, or paths from this file
     budget: 12                            # evaluations per workload and machine
+    check_seconds: 20                     # of functional runs per check; one is always made
     workloads:
       - matmul:m=512,n=512,k=512,dtype=int8
       - {operator: matmul, m: 512, n: 512, k: 512, dtype: int8}
@@ -83,11 +84,15 @@ class _File(BaseModel):
     workloads: list[Any] = Field(min_length=1, max_length=10_000)
     budget: int = Field(default=32, ge=1, le=1_000_000)
     seed: int = Field(default=1, ge=0, le=2**32 - 1)
+    check_seconds: float = Field(default=20.0, gt=0, le=86_400)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A suite whose machines and workloads are all known to exist. `text` is the file's own."""
+    """A suite whose machines and workloads are all known to exist. `text` is the file's own.
+
+    `check_seconds`: how long the functional runs of one check may take; there is always one, however long it takes.
+    """
 
     name: str
     title: str
@@ -95,6 +100,7 @@ class Suite:
     entries: tuple[Entry, ...]
     budget: int
     seed: int
+    check_seconds: float
     text: str
 
 
@@ -128,6 +134,7 @@ def build_suite(description: Description, text: str, folder: Path) -> Suite:
         entries=tuple(e for e in entries if e is not None),
         budget=file.budget,
         seed=file.seed,
+        check_seconds=file.check_seconds,
         text=text,
     )
 
@@ -139,7 +146,7 @@ class _Collected:
     description: Description
     mistakes: list[Mistake]
 
-    def each(self, field: str, build: Callable[[Any, KeyPath], T | None]) -> list[T | None]:
+    def each(self, field: str, build: Callable[[Any, KeyPath], T]) -> list[T | None]:
         """What `build` makes of each element of a list; its errors become mistakes at that element."""
         found = self.description.data.get(field)
         built: list[T | None] = []

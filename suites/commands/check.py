@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
@@ -31,7 +32,7 @@ def check(
     task = parse_workload(workload)
     try:
         program, target = load(file, machine)
-        found = verdict_json(judge(program, task, target))
+        found = verdict_json(judge(program, task, target, budget_seconds=math.inf))
     except Undefined as error:  # the program's own fault is a verdict
         reason = {"kind": error.kind, "where": error.where, "detail": error.detail}
         found = {"verdict": "wrong", "reasons": [reason]}

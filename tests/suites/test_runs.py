@@ -237,11 +237,11 @@ def test_a_disk_that_fills_up_in_mid_run(tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
         whole(descriptor)
 
-    with monkeypatch.context() as patched, pytest.raises(
-        BadInput, match=r"the disk is full\. What was finished before is kept; .* start again with --resume"
-    ):
+    message = r"the disk is full\. What was finished before is kept; .* start again with --resume"
+    with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        run(suite(1, 2, 3), tmp_path)
+        with pytest.raises(BadInput, match=message):
+            run(suite(1, 2, 3), tmp_path)
     assert len(open_run(tmp_path).items) == 2
     assert run(suite(1, 2, 3), tmp_path).facts["reused"] == 2
 

@@ -51,7 +51,7 @@ def test_the_quick_suite_is_right():
         (
             "budget",
             "budgte",
-            "s.yaml:3:1: budgte: unknown field (allowed: name, title, machines, workloads, budget, seed) (did",
+            "s.yaml:3:1: budgte: unknown field (allowed: name, title, machines, workloads, budget, seed, check",
         ),
         ("12", "0", "s.yaml:3:9: budget: should be greater than or equal to 1 (found 0)"),
         ("12", "1e3", "s.yaml:3:9: budget: should be a whole number (found 1000.0)"),

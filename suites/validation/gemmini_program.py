@@ -1,0 +1,397 @@
+"""A given Gemmini mapping as a program: blocks from DRAM, and inside each the order of Gemmini's loop unrollers.
+
+What is taken from the RTL (ucb-bar/gemmini at 03fa3d1, LoopConv.scala; LoopMatmul.scala):
+  - two blocks are in flight, each in its half of scratchpad and accumulator;
+  - convolution: weights are walked outputs, kernel rows, kernel columns, channels; computing waits for all loads of its
+    block, storing for all computing of its block;
+  - matrix product: inner length outermost, then outputs, then rows; computing follows the loads, storing the last pass;
+  - one command computes at most 16 rows, all of one row of the output; the command that computes the last rows under
+    one tile of weights also shifts in the next tile.
+One stream holds shifts and multiplications, like Gemmini's one execute queue.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from presil.kernels.emitters.systolic.assemble import epilogue, tensors
+from presil.kernels.emitters.systolic.blocking import Dims, filled, packed, part
+from presil.kernels.emitters.systolic.conv2d import geometry_of
+from presil.kernels.emitters.systolic.images import DirectLayout
+from presil.kernels.emitters.systolic.matmul import MatmulLayout
+from presil.kernels.emitters.systolic.sequence import numbered
+from presil.kernels.emitters.systolic.tiling import Axis, Condition, Place, Places, Tile, cut, nest, number
+from presil.kernels.operators.operator import Workload
+from presil.simulators.machine import Machine
+from presil.simulators.program import (
+    Affine,
+    Attribute,
+    Buffer,
+    Count,
+    Dim,
+    Instruction,
+    Loop,
+    Node,
+    Program,
+    Region,
+    Semaphore,
+    Stream,
+)
+from presil.simulators.systolic.spec import Array, Systolic, systolic
+
+from .mapping import Mapping
+
+HALVES = 2  # blocks in flight
+MVIN_TILES = 4  # tiles side by side that one load command brings
+Nodes = tuple[Node, ...]
+_SHIFTED, _USED, _LAST = "plane shifted", "plane in use", "last under these weights"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walk:
+    """How a workload is walked. `outer`: loops over blocks; `chunks`: loops over parts of a block that load apart."""
+
+    layout: DirectLayout | MatmulLayout
+    outer: tuple[Axis, ...]
+    fixed: dict[str, Place]  # dimensions that have one tile
+    chunks: tuple[Axis, ...]
+    x_names: frozenset[str]  # loops over blocks that choose x ...
+    w_names: frozenset[str]  # ... and w
+    array: Array
+
+    def weights(self, places: Places) -> tuple[Axis, ...]:
+        """Tiles of weights in a block, or in a part of it that loads apart, outermost first."""
+        outputs = cut("nn", places["n"].size, self.array.columns)
+        inner = cut("kk", places["k"].size, self.array.rows)
+        if isinstance(self.layout, DirectLayout):
+            return (outputs, *self.layout.taps, inner)
+        return (inner, outputs)
+
+    def rows(self, places: Places) -> tuple[Axis, ...]:
+        """Commands under one tile of weights."""
+        if isinstance(self.layout, DirectLayout):
+            return (cut("row", places["h"].size, 1), cut("segment", places["w"].size, self.array.rows))
+        return (cut("segment", places["m"].size, self.array.rows),)
+
+    def parts(self, places: Places) -> tuple[Axis, ...]:
+        """Parts of a block that are scaled and stored apart."""
+        if isinstance(self.layout, DirectLayout):
+            return self.rows(places)[:1]
+        return (cut("nn", places["n"].size, self.array.columns),)
+
+
+def walk(workload: Workload, mapping: Mapping, array: Array) -> Walk:
+    """The walk of a matmul or conv2d; inner dimensions lie whole in each block."""
+    tile, conv = mapping.tile, workload.operator == "conv2d"
+    names = {"P": "h" if conv else "m", "Q": "w", "K": "n"}
+    outer = tuple(cut(names[d], n * tile[d], tile[d]) for d, n in mapping.blocks)
+    sizes = {"g": 1, "n": tile["K"]}
+    chunks: tuple[Axis, ...] = ()
+    layout: DirectLayout | MatmulLayout
+    if conv:
+        sizes |= {"i": 1, "k": tile["C"], "h": tile["P"], "w": tile["Q"]}
+        layout = DirectLayout(geometry_of(workload), (1, tile["P"], tile["Q"], tile["C"], tile["K"]), None)
+    else:
+        sizes |= {"m": tile["P"]}
+        chunks = (cut("k", tile["C"], MVIN_TILES * array.rows),)
+        layout = MatmulLayout((tile["P"], tile["C"]), (tile["C"], tile["K"]), (tile["P"], tile["K"]), None)
+        outer = tuple(_clipped(axis, workload.int(axis.name)) for axis in outer)
+    walked = {axis.name for axis in outer}
+    return Walk(
+        layout=layout,
+        outer=outer,
+        fixed={name: _whole(size) for name, size in sizes.items() if name not in walked},
+        chunks=chunks,
+        x_names=frozenset({"h", "w"} if conv else {"m"}),
+        w_names=frozenset({"n"}),
+        array=array,
+    )
+
+
+def _clipped(axis: Axis, extent: int) -> Axis:
+    """The library's tiles need not divide the matrix: the last one holds the rest."""
+    return cut(axis.name, extent, axis.largest)
+
+
+def _whole(size: int) -> Place:
+    return Place(Affine(), Affine(), size, Tile(0, 0, size))
+
+
+def gemmini_program(workload: Workload, mapping: Mapping, machine: Machine) -> Program:
+    """The program of `mapping` for a matmul or conv2d without bias, int8 in and out."""
+    spec = systolic(machine)
+    emitter = _Emitter(walk(workload, mapping, spec.array), workload)
+    return Program(
+        name=workload.operator,
+        machine=machine.name,
+        workload=str(workload),
+        tensors=tensors(workload, spec),
+        buffers=emitter.buffers(spec),
+        streams=emitter.streams(),
+        semaphores=tuple(Semaphore(name, initial) for name, initial in emitter.initial.items()),
+    )
+
+
+class _Emitter:
+    """The streams of one mapping."""
+
+    def __init__(self, plan: Walk, workload: Workload) -> None:
+        self.plan, self.epilogue = plan, epilogue(workload)
+        self.conv = workload.operator == "conv2d"
+        self.x_ring, self.w_ring = _ring(plan.outer, plan.x_names), _ring(plan.outer, plan.w_names)
+        self.initial: dict[str, int] = {}
+
+    def buffers(self, spec: Systolic) -> tuple[Buffer, ...]:
+        """Two halves of each space where a second block exists."""
+        layout, array = self.plan.layout, spec.array
+        part_of_y = (1, 1, *layout.y_block[2:]) if self.conv else (layout.y_block[0], array.columns)
+        return packed(
+            [
+                ("xb", "int8", layout.x_block, _slots(self.x_ring), "scratchpad"),
+                ("wb", "int8", layout.w_block, _slots(self.w_ring), "scratchpad"),
+                ("acc", "int32", layout.y_block, _slots(self.plan.outer), "accumulator"),
+                ("yb", "int8", part_of_y, HALVES, "scratchpad"),
+                ("plane", "int8", (array.rows, array.columns), array.weight_planes, "planes"),
+            ]
+        )
+
+    def streams(self) -> tuple[Stream, ...]:
+        """Loads of both operands, the execute queue, scaling, storing."""
+        return (
+            Stream("loadw", self._loads("w", self.w_ring, self._load_w)),
+            Stream("loadx", self._loads("x", self.x_ring, self._load_x)),
+            Stream("execute", self._execute()),
+            Stream("scale", self._out(self._scale)),
+            Stream("store", self._out(self._store)),
+        )
+
+    def _signal(self, name: str, initial: int = 0) -> tuple[Count, ...]:
+        self.initial.setdefault(name, initial)
+        return (Count(name),)
+
+    def _free(self, name: str, ring: Sequence[Axis]) -> tuple[Count, ...]:
+        """The unit that frees a half; none where no half is used twice."""
+        return self._signal(f"{name}_free", HALVES) if _count(ring) > HALVES else ()
+
+    # Loads.
+
+    def _loads(
+        self, name: str, ring: tuple[Axis, ...], load: Callable[[Places, Affine], Sequence[Instruction]]
+    ) -> Nodes:
+        chunk = frozenset(a.name for a in self.plan.chunks)
+
+        def body(places: Places, true: frozenset[str]) -> list[Node]:
+            loads = list(load({**self.plan.fixed, **places}, number(ring, places)))
+            loads[0] = replace(loads[0], waits=self._free(name, ring) if "first" in true else ())
+            loads[-1] = replace(loads[-1], signals=self._signal(f"{name}_full"))
+            return list(loads)
+
+        axes = (*ring, *self.plan.chunks)
+        return nest(axes, body, [Condition("first", "first", chunk)], self._signature)
+
+    def _signature(self, axis: Axis, tile: Tile) -> object:
+        return self.plan.layout.x_signature(axis, tile)
+
+    def _load_x(self, places: Places, slot: Affine) -> Sequence[Instruction]:
+        if self.conv:
+            return self.plan.layout.load_x(slot, places)
+        m, k = places["m"], places["k"]
+        block = Region("xb", slot, part((Dim(Affine(), m.size), Dim(k.start, k.size)), self.plan.layout.x_block))
+        source = Region("x", None, (Dim(Affine(), 1), Dim(m.start, m.size), Dim(k.start, k.size)))
+        return [Instruction("load", (block, source))]
+
+    def _load_w(self, places: Places, slot: Affine) -> Sequence[Instruction]:
+        layout, k, n = self.plan.layout, places["k"], places["n"]
+        dims = layout.w_filled(places)
+        if not self.conv:
+            dims = part((Dim(k.start, k.size), Dim(Affine(), n.size)), layout.w_block)
+        return [Instruction("load", (Region("wb", slot, dims), layout.w_source(places)))]
+
+    # The execute queue.
+
+    def _execute(self) -> Nodes:
+        plan = self.plan
+        chunk = frozenset(a.name for a in plan.chunks)
+        names = frozenset(a.name for a in plan.outer)
+        x_inside, w_inside = names - {a.name for a in self.x_ring}, names - {a.name for a in self.w_ring}
+        conditions = [
+            Condition("x_first", "first", x_inside),
+            Condition("w_first", "first", w_inside),
+            Condition("x_last", "last", x_inside | chunk),
+            Condition("w_last", "last", w_inside | chunk),
+            Condition("block_first", "first", chunk),
+            Condition("block_last", "last", chunk),
+        ]
+        nodes = nest((*plan.outer, *plan.chunks), self._chunk, conditions)
+        nodes = numbered(nodes, _SHIFTED)
+        nodes = numbered(nodes, _USED, lambda i: i.attribute(_LAST) is not None)
+        return _cleaned(nodes)
+
+    def _chunk(self, outside: Places, true: frozenset[str]) -> Sequence[Node]:
+        """All commands of a block, or of a part of it that loads apart."""
+        plan = self.plan
+        places = {**plan.fixed, **outside}
+        tiles, commands = plan.weights(places), plan.rows(places)
+        weights, rows = [a.name for a in tiles], [a.name for a in commands]
+        summed = {"r", "s", "kk"} & set(weights)
+        conditions = [
+            Condition("new weights", "first", frozenset(rows)),
+            Condition(_LAST, "last", frozenset(rows)),
+            Condition("first", "first", frozenset(weights + rows)),
+            Condition("last", "last", frozenset(weights + rows)),
+            Condition("summed", "last", frozenset(summed | set(rows))),
+            *(Condition(f"last {a}", "last", frozenset(weights[i:])) for i, a in enumerate(weights)),
+        ]
+
+        def body(inside: Places, now: frozenset[str]) -> list[Node]:
+            here = {**places, **inside}
+            command = self._command(here, true, now)
+            if _LAST not in now or f"last {weights[0]}" in now:
+                return [command]
+            return [self._shift(places, _next(tiles, inside, now), ()), command]
+
+        first = {a.name: _whole(a.tiles[0].size) for a in tiles}
+        waits = self._signal("w_full") if "w_first" in true else ()
+        return [self._shift(places, first, waits), *nest((*tiles, *commands), body, conditions)]
+
+    def _shift(self, places: Places, tile: Places, waits: tuple[Count, ...]) -> Instruction:
+        here = {**places, **tile}
+        kk, nn = here["kk"], here["nn"]
+        start = kk.start if self.conv else kk.start + here["k"].start
+        weights = self.plan.layout.w_part(here, Dim(start, kk.size), Dim(nn.start, nn.size))
+        source = Region("wb", number(self.w_ring, places), weights)
+        return Instruction("shift", (Region(_SHIFTED, Affine()), source), (), waits, self._signal("plane_full"))
+
+    def _command(self, here: Places, true: frozenset[str], now: frozenset[str]) -> Instruction:
+        """One multiplication, of at most 16 rows."""
+        plan = self.plan
+        waits: tuple[Count, ...] = ()
+        if "first" in now:
+            waits = self._signal("x_full") if "x_first" in true else ()
+            waits += self._free("acc", plan.outer) if "block_first" in true else ()
+        waits += self._signal("plane_full") if "new weights" in now else ()
+        signals: tuple[Count, ...] = ()
+        if "last" in now:
+            signals = self._free("x", self.x_ring) if "x_last" in true else ()
+            signals += self._free("w", self.w_ring) if "w_last" in true else ()
+        if "block_last" in true and ("last" if self.conv else "summed") in now:
+            signals += self._signal("acc_full")
+        total = sum((here[n].index for n in ("k", "r", "s", "kk") if n in here), Affine())
+        attributes: tuple[tuple[str, Attribute], ...] = (
+            ("accumulate", total if total.terms else int(total.base > 0)),
+            *(((_LAST, 1),) if _LAST in now else ()),
+        )
+        acc, x = self._operands(here)
+        slot = number(plan.outer, here)
+        operands = (Region("acc", slot, acc), Region("xb", number(self.x_ring, here), x), Region(_USED, Affine()))
+        return Instruction("matmul", operands, attributes, waits, signals)
+
+    def _operands(self, here: Places) -> tuple[Dims, Dims]:
+        """(sums, rows of x) of a command."""
+        kk, nn, segment = here["kk"], here["nn"], here["segment"]
+        outputs = Dim(nn.start, nn.size)
+        if not self.conv:
+            rows = Dim(segment.start, segment.size)
+            return (rows, outputs), (rows, Dim(kk.start + here["k"].start, kk.size))
+        assert isinstance(self.plan.layout, DirectLayout)
+        geometry, image = self.plan.layout.geometry, Dim(Affine(), 1)
+        y = (image, Dim(here["row"].start, 1), Dim(segment.start, segment.size), outputs)
+        pixel_row = here["row"].start * geometry.stride + here["r"].index * geometry.dilation
+        pixel = segment.start * geometry.stride + here["s"].index * geometry.dilation
+        return y, (image, Dim(pixel_row, 1), Dim(pixel, segment.size, geometry.stride), Dim(kk.start, kk.size))
+
+    # Out of the accumulator.
+
+    def _out(self, step: Callable[[Places, frozenset[str]], Instruction]) -> Nodes:
+        plan = self.plan
+
+        def block(places: Places, _: frozenset[str]) -> Sequence[Node]:
+            here = {**plan.fixed, **places}
+            axes = plan.parts(here)
+            names = frozenset(a.name for a in axes)
+            conditions = [Condition("first", "first", names), Condition("last", "last", names)]
+            return nest(axes, lambda inside, true: [step({**here, **inside}, true)], conditions)
+
+        return numbered(nest(plan.outer, block), "yb")
+
+    def _y_part(self, places: Places) -> tuple[Dims, Dims]:
+        """(in the accumulator, in the ring of results) of a part of a block."""
+        if self.conv:
+            y = self.plan.layout.y_block
+            return (Dim(Affine(), 1), Dim(places["row"].start, 1), *(Dim(Affine(), n) for n in y[2:])), ()
+        rows, nn = Dim(Affine(), places["m"].size), places["nn"]
+        shape = (self.plan.layout.y_block[0], self.plan.array.columns)
+        return (rows, Dim(nn.start, nn.size)), filled((rows.size, nn.size), shape)
+
+    def _scale(self, places: Places, true: frozenset[str]) -> Instruction:
+        sums, part_of_y = self._y_part(places)
+        acc = Region("acc", number(self.plan.outer, places), sums)
+        waits = self._signal("acc_full") if "first" in true or not self.conv else ()
+        signals = self._free("acc", self.plan.outer) if "last" in true else ()
+        return Instruction(
+            self.epilogue.op,
+            (Region("yb", Affine(), part_of_y), acc),
+            self.epilogue.attributes,
+            (*waits, *self._signal("y_free", HALVES)),
+            (*signals, *self._signal("y_full")),
+        )
+
+    def _store(self, places: Places, true: frozenset[str]) -> Instruction:
+        n = places["n"]
+        if self.conv:
+            h, w = places["h"], places["w"]
+            row = Dim(h.start + places["row"].start, 1)
+            dims: Dims = (Dim(Affine(), 1), row, Dim(w.start, w.size), Dim(n.start, n.size))
+        else:
+            m, nn = places["m"], places["nn"]
+            dims = (Dim(Affine(), 1), Dim(m.start, m.size), Dim(n.start + nn.start, nn.size))
+        y = (Region("y", None, dims), Region("yb", Affine(), self._y_part(places)[1]))
+        return Instruction("store", y, (), self._signal("y_full"), self._signal("y_free", HALVES))
+
+
+def _next(tiles: tuple[Axis, ...], inside: Places, now: frozenset[str]) -> Places:
+    """The tile of weights behind the one at `inside`, which is not the last."""
+    found: dict[str, Place] = {}
+    for axis, inner in itertools.zip_longest(tiles, tiles[1:]):
+        place = inside[axis.name]
+        if f"last {axis.name}" in now:
+            place = _whole(axis.tiles[0].size)
+        elif inner is None or f"last {inner.name}" in now:
+            place = Place(place.index + 1, place.start + place.size, place.size, place.example)
+        found[axis.name] = place
+    return found
+
+
+def _ring(loops: tuple[Axis, ...], names: frozenset[str]) -> tuple[Axis, ...]:
+    """The loops over blocks at which an operand that `names` choose is loaded.
+
+    An inner loop that does not choose it finds it in its half; so does any, where the halves hold all there is of it.
+    """
+    while loops and loops[-1].name not in names:
+        loops = loops[:-1]
+    chosen = tuple(a for a in loops if a.name in names)
+    return chosen if _count(chosen) <= HALVES else loops
+
+
+def _count(axes: Sequence[Axis]) -> int:
+    return math.prod(a.count for a in axes)
+
+
+def _slots(ring: Sequence[Axis]) -> int:
+    return min(HALVES, _count(ring))
+
+
+def _cleaned(nodes: Nodes) -> Nodes:
+    """Without what only the numbering of the planes needed."""
+    done: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Loop):
+            done.append(replace(node, body=_cleaned(node.body)))
+            continue
+        operands = tuple(replace(r, name="plane") if r.name in (_SHIFTED, _USED) else r for r in node.operands)
+        attributes = tuple(a for a in node.attributes if a[0] != _LAST)
+        done.append(replace(node, operands=operands, attributes=attributes))
+    return tuple(done)
