@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from presil.simulators.assembly import parse, render
 from presil.simulators.errors import BadInput, ModelError, Undefined, Unsupported
@@ -26,12 +27,13 @@ from presil.simulators.lines import issued
 from presil.simulators.machine import Machine
 from presil.simulators.program import Program
 from presil.simulators.sanitizer import sanitize
+from presil.simulators.simulate import simulate
 
 from .audit import audit, declared
 from .operators.admission import admit
 from .operators.operator import PATTERNS, Workload
 from .operators.registry import operator
-from .trials import Effort, Task, judge, plan, run, same_bits, seconds_per_trial
+from .trials import Effort, Task, judge, plan, run, same_bits
 from .verdict import Fact, Reason, Verdict
 
 __all__ = ["Reason", "Verdict", "check", "check_text"]
@@ -52,8 +54,9 @@ def check(
 ) -> Verdict:
     """Whether `program` computes `workload` on `machine`, under every timing and whatever its inputs.
 
-    Runs `seeds` seeds of each of `patterns`; where that would take longer than about `budget_seconds`, fewer, but at
-    least one: `Verdict.facts` says which. `least_multiply_adds` is for proven algorithms that need fewer than the
+    Runs `seeds` seeds of each of `patterns`; where that would take longer than about `budget_seconds`, fewer; where not
+    even one would fit, the beginning of one, and what was stored by then is compared. `Verdict.facts` says so. The
+    first layer and the audit are always of the whole program. `least_multiply_adds` is for proven algorithms that need fewer than the
     definition. Seeds depend on the text of the program and on `run_seed`.
     Raises BadInput where the task is no task (a kernel that knows nothing of its inputs passes), or arguments are bad.
     """
@@ -120,26 +123,32 @@ def _moving(
 ) -> list[Reason]:
     """The second and the third layer: what runs show. Ends at the first trial that finds something."""
     work = task.operator.work(task.workload)
-    instructions = sum(issued(s.body) for s in task.program.streams) * task.program.instances
-    trials = plan(text, task.workload, effort, seconds_per_trial(task.workload, instructions, work.multiply_adds))
+    timing = simulate(task.program, task.machine, mode="skip").timing
+    facts["ticks"], facts["multiply_adds"] = timing.ticks, timing.multiply_adds
+    least = work.least_multiply_adds if least_multiply_adds is None else least_multiply_adds
+    audited = list(audit(task, work, timing, least))
+    reasons: list[Reason] = []
     done: list[str] = []
     facts["trials"] = done
+    trials = plan(text, task.workload, effort, timing.issued_instructions, timing.multiply_adds)
     for number, trial in enumerate(trials):
         done.append(f"{trial.pattern} {trial.seed:016x}")
-        execution, reasons, inputs = judge(task, trial)
+        execution, wrong, inputs = judge(task, trial)
+        reasons += wrong
         if number == 0:
-            least = work.least_multiply_adds if least_multiply_adds is None else least_multiply_adds
-            facts["ticks"], facts["multiply_adds"] = execution.timing.ticks, execution.timing.multiply_adds
-            reasons += audit(task, work, execution, least)
+            reasons += audited
+            facts["executed_instructions"] = execution.timing.executed_instructions
+            facts["compared_elements"] = sum(int(mask.sum()) for mask in execution.stored.values())
+            facts["elements"] = sum(mask.size for mask in execution.stored.values())
             facts["other_poison"] = len(trials) > 1 and not reasons
             if facts["other_poison"]:
-                again, more = run(task, inputs, trial.poison ^ 1)
+                again, more = run(task, inputs, replace(trial, poison=trial.poison ^ 1))
                 reasons += [*more, *same_bits(execution, again)]
-        if execution.timing.ticks != facts["ticks"]:
-            raise ModelError(f"{task.program.name}: time depends on data")
+        if trial.stop_after is None and execution.timing.ticks != timing.ticks:
+            raise ModelError(f"{task.program.name}: {execution.timing.ticks} ticks on data, {timing.ticks} without")
         if reasons:
-            return reasons
-    return []
+            break
+    return reasons
 
 
 @functools.lru_cache(maxsize=1024)

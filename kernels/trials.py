@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from .verdict import Reason
 GUARD_BYTES = 4096
 GUARD = 0xA5
 # Measured on one core, in round figures: what a check of that much work takes.
-SECONDS_PER_INSTRUCTION = 1e-4
-SECONDS_PER_MULTIPLY_ADD = {"int8": 1.5e-10, "bf16": 5e-10}
+SECONDS_PER_INSTRUCTION = 5e-5
+SECONDS_PER_MULTIPLY_ADD = {"int8": 5e-11, "bf16": 2e-10}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,16 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run: inputs drawn from `seed` by `pattern`, memories poisoned from `poison`."""
+    """One run: inputs drawn from `seed` by `pattern`, memories poisoned from `poison`.
+
+    `stop_after`: a run of a very long program ends when that many instructions have started. What was stored by then
+    is compared.
+    """
 
     pattern: str
     seed: int
     poison: int
+    stop_after: int | None = None
 
 
 def secret(*parts: object) -> int:
@@ -68,8 +73,8 @@ def seconds_per_trial(workload: Workload, instructions: int, multiply_adds: int)
     return 0.1 + instructions * SECONDS_PER_INSTRUCTION + multiply_adds * rate
 
 
-def plan(text: str, workload: Workload, effort: Effort, seconds_each: float) -> list[Trial]:
-    """As many trials as the budget allows, never none, the most telling first.
+def plan(text: str, workload: Workload, effort: Effort, instructions: int, multiply_adds: int) -> list[Trial]:
+    """As many trials as the budget allows, the most telling first; one that is stopped early where not even one fits.
 
     Where sums must be exact (integers, or floats that hold integers) any slip shows, so such a pattern is first.
     """
@@ -80,15 +85,23 @@ def plan(text: str, workload: Workload, effort: Effort, seconds_each: float) -> 
         for pattern in ordered:
             parts = (workload, text, effort.run_seed, pattern, i)
             trials.append(Trial(pattern, secret(*parts), secret(*parts, "poison")))
-    return trials[: max(int(effort.budget_seconds / seconds_each), 1)]
+    fit = effort.budget_seconds / seconds_per_trial(workload, instructions, multiply_adds)
+    if fit < 1:
+        return [replace(trials[0], stop_after=max(int(fit * instructions), 1))]
+    return trials[: int(min(fit, len(trials)))]
 
 
-def run(task: Task, inputs: Arrays, poison: int) -> tuple[Execution, list[Reason]]:
-    """A timed functional run on a fresh machine. Inputs lie between guards; both must be as before, afterwards."""
+def run(task: Task, inputs: Arrays, trial: Trial) -> tuple[Execution, list[Reason]]:
+    """A timed functional run on a fresh machine. Inputs lie between guards; both must be as before, afterwards.
+
+    One that stored nothing before it was to stop goes on to the end: there would be nothing to compare.
+    """
     zones = {name: _guarded(array) for name, array in inputs.items()}
     views = {name: view for name, (_, view) in zones.items()}
     with np.errstate(all="ignore"):  # infinity and NaN are for `compare` to find
-        execution = simulate(task.program, task.machine, mode="full", inputs=views, poison_seed=poison)
+        execution = _execute(task, views, trial.poison, trial.stop_after)
+        if not any(mask.any() for mask in execution.stored.values()):
+            execution = _execute(task, views, trial.poison, None)
     reasons = []
     for name, (zone, view) in zones.items():
         if not np.array_equal(_bytes(view), _bytes(inputs[name])):
@@ -98,34 +111,41 @@ def run(task: Task, inputs: Arrays, poison: int) -> tuple[Execution, list[Reason
     return execution, reasons
 
 
+def _execute(task: Task, inputs: Arrays, poison: int, stop_after: int | None) -> Execution:
+    return simulate(
+        task.program, task.machine, mode="full", inputs=inputs, poison_seed=poison, stop_after=stop_after
+    )
+
+
 def judge(task: Task, trial: Trial) -> tuple[Execution, list[Reason], Arrays]:
     """Runs one trial: (execution, what is wrong, its inputs). The reference is made first, from a copy of its own."""
     operator, workload = task.operator, task.workload
     inputs = operator.inputs(workload, trial.seed, trial.pattern)
     private = {name: array.copy() for name, array in inputs.items()}
     references, bounds = operator.reference(workload, private), operator.error_bound(workload, private)
-    execution, reasons = run(task, inputs, trial.poison)
+    execution, reasons = run(task, inputs, trial)
     for name, reference in references.items():
-        reasons += compare(task, name, execution.outputs[name], (reference, bounds[name]), trial)
+        reasons += compare(task, name, execution, (reference, bounds[name]), trial)
     return execution, reasons, inputs
 
 
 def compare(
-    task: Task, name: str, actual: np.ndarray, right: tuple[np.ndarray, np.ndarray], trial: Trial
+    task: Task, name: str, execution: Execution, right: tuple[np.ndarray, np.ndarray], trial: Trial
 ) -> list[Reason]:
-    """The first wrong element of an output, and the instruction that wrote it. NaN is never right.
+    """The first wrong element of an output that was stored, and the instruction that wrote it. NaN is never right.
 
     `right` is the reference and the bound of each element.
     """
     reference, bound = right
-    wrong = wrong_elements(actual, reference, bound)
+    actual, stored = execution.outputs[name], execution.stored[name]
+    wrong = wrong_elements(actual, reference, bound) & stored
     if not wrong.any():
         return []
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
     allowed = f" within {bound[index]:.3g}" if bound[index] else ""
     detail = (
         f"{name}{list(index)} is {actual[index]}, right is {reference[index]}{allowed}; {int(wrong.sum()):,} of "
-        f"{wrong.size:,} elements are wrong on inputs '{trial.pattern}'"
+        f"{int(stored.sum()):,} elements are wrong on inputs '{trial.pattern}'"
     )
     return [Reason("numbers", last_store(task.program, task.machine, name, index), detail)]
 
@@ -133,7 +153,8 @@ def compare(
 def same_bits(one: Execution, other: Execution) -> list[Reason]:
     """What differs between two runs on the same inputs: under other poison nothing may."""
     for name, values in one.outputs.items():
-        differ = _bytes(values) != _bytes(other.outputs[name])
+        stored = one.stored[name]
+        differ = _bytes(values[stored]) != _bytes(other.outputs[name][stored])
         if differ.any():
             detail = f"{int(differ.sum()):,} bytes change with what memory held before: something unwritten is used"
             return [Reason("poison", f"tensor {name}", detail)]

@@ -97,9 +97,11 @@ def _timing(engine: Engine, compiled: CompiledProgram, machine: Machine, ticks: 
         core, name = index // len(names), names[index % len(names)]
         stalls = {reason: t for (e, reason), t in sorted(engine.stalls.items()) if e == index}
         rest = ticks - taken - sum(stalls.values())
-        if rest < 0:
+        if rest < 0 and engine.executed == engine.stop_after:
+            taken += rest  # what it was taken for, but has not done yet
+        elif rest < 0:
             raise ModelError(f"engine {name} of core {core} accounts for {-rest} ticks too many")
-        if rest:
+        if rest > 0:
             stalls["done"] = rest
         key = f"core{core}.{name}" if compiled.cores > 1 else name
         engines[key] = EngineTime(busy_ticks=taken, stall_ticks=stalls)

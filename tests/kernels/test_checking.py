@@ -15,6 +15,7 @@ from presil.kernels.emitters import emitter
 from presil.kernels.operators.operator import PATTERNS
 from presil.kernels.operators.registry import parse_workload
 from presil.kernels.trials import Effort, plan, seconds_per_trial
+from presil.simulators.timing import Execution, Timing
 from presil.kernels.verdict import Reason, Verdict
 from presil.simulators.assembly import parse
 from presil.simulators.errors import BadInput
@@ -72,12 +73,14 @@ def test_seeds_depend_on_the_text_and_on_the_run():
 
 def test_big_programs_run_fewer_trials_but_never_none():
     effort = Effort(seeds=2, patterns=PATTERNS, run_seed=0, budget_seconds=20)
-    assert len(plan(MATMUL, WORKLOAD, effort, 0.1)) == 8
-    assert [t.pattern for t in plan(MATMUL, WORKLOAD, effort, 9.0)] == ["random", "marker"]
-    assert [t.pattern for t in plan(MATMUL, WORKLOAD, effort, 1e9)] == ["random"]
+    instructions, two = 10**4, 18 * 10**4  # 0.1 s and 5e-5 s an instruction: two of 9.1 s fit into 20
+    assert len(plan(MATMUL, WORKLOAD, effort, instructions, 0)) == 8
+    assert [t.pattern for t in plan(MATMUL, WORKLOAD, effort, two, 0)] == ["random", "marker"]
+    (part,) = plan(MATMUL, WORKLOAD, effort, 10**6, 0)  # 50.1 s: the first 20 of them
+    assert (part.pattern, part.stop_after) == ("random", int(10**6 * 20 / 50.1))
     floats = parse_workload("matmul:m=8,n=8,k=8,dtype=bf16")
-    assert [t.pattern for t in plan(MATMUL, floats, effort, 1e9)] == ["integers"]
-    assert seconds_per_trial(WORKLOAD, 10**6, 0) == pytest.approx(100.1)
+    assert [t.pattern for t in plan(MATMUL, floats, effort, 10**9, 0)] == ["integers"]
+    assert seconds_per_trial(WORKLOAD, 10**6, 0) == pytest.approx(50.1)
 
 
 def test_what_is_not_fit_to_be_asked():
@@ -132,8 +135,8 @@ def tampered(monkeypatch, change):
     """The verdict on a right program where `change(execution, inputs)` is done behind the simulator."""
     real = trials.simulate
 
-    def simulate(program, machine, *, mode, inputs, poison_seed):
-        execution = real(program, machine, mode=mode, inputs=inputs, poison_seed=poison_seed)
+    def simulate(program, machine, *, mode, inputs, poison_seed, stop_after):
+        execution = real(program, machine, mode=mode, inputs=inputs, poison_seed=poison_seed, stop_after=stop_after)
         outputs = {name: array.copy() for name, array in execution.outputs.items()}
         execution = dataclasses.replace(execution, outputs=outputs)
         return change(execution, inputs, poison_seed) or execution
@@ -187,13 +190,26 @@ def test_nan_is_never_right():
     task = trials.Task(parse(MATMUL), MACHINE, checking.operator("matmul"), WORKLOAD)
     trial = trials.Trial("random", 0, 0)
     reference, bound = np.zeros((1, 64, 64)), np.full((1, 64, 64), np.inf)
+    stored = {"y": np.full(reference.shape, True)}
+    timing = Timing(ticks=1, clock_hz=1.0, fidelity="event", mode="full")
     for bad in (np.nan, np.inf):
         actual = reference.copy()
         actual[0, 1, 2] = bad
         finite = np.full_like(bound, 1e300) if np.isinf(bad) else bound
-        (reason,) = trials.compare(task, "y", actual, (reference, finite), trial)
+        (reason,) = trials.compare(task, "y", Execution(timing=timing, outputs={"y": actual}, stored=stored), (reference, finite), trial)
         assert reason.detail.startswith(f"y[0, 1, 2] is {bad}, right is 0.0")
-    assert trials.compare(task, "y", reference, (reference, bound), trial) == []
+    right = Execution(timing=timing, outputs={"y": reference}, stored=stored)
+    assert trials.compare(task, "y", right, (reference, bound), trial) == []
+
+
+def test_a_run_that_is_stopped_early_compares_what_was_stored(monkeypatch):
+    """Blocks of 16 columns: stopped in the middle, some are right, and a wrong one that was stored is seen."""
+    verdict = check_text(MATMUL, WORKLOAD, MACHINE, budget_seconds=0.08)
+    assert verdict.right
+    assert 0 < verdict.facts["compared_elements"] < verdict.facts["elements"] == 64 * 64
+    assert verdict.facts["executed_instructions"] < verdict.facts["instructions"]
+    wrong = MATMUL.replace("accumulate=0", "accumulate=1", 1)
+    assert not check_text(wrong, WORKLOAD, MACHINE, budget_seconds=0.08).right
 
 
 # --- a process of its own ---------------------------------------------------------------------------------------------
