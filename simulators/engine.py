@@ -16,6 +16,7 @@ import simpy
 
 from .compiled import ENTER, CompiledProgram, Issue, LoopStep
 from .errors import Undefined
+from .legality import MAX_COUNT
 from .steady import SteadyState
 
 
@@ -219,6 +220,9 @@ class Engine:
             index = base + semaphore
             self.semaphores[index] += n
             self.signalled[index] += n
+            if self.semaphores[index] > MAX_COUNT:
+                name = self.program.semaphore_names[semaphore]
+                raise Undefined("overflow", issue.text, f"semaphore {name} grows beyond {MAX_COUNT:,}, the most it can hold")
             if self.waiting[index]:
                 self._wake(index)
 

@@ -19,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .legality import MAX_COUNT
+
 if TYPE_CHECKING:
     from .engine import Engine, StreamState
 
@@ -221,8 +223,7 @@ class SteadyState:
             if given and took:
                 continue
             count = engine.semaphores[i]
-            if took:
-                fit = min(fit, count // took)
+            fit = min(fit, count // took if took else (MAX_COUNT - count) // given)
             for stream in engine.streams if given else ():  # not `waiting`: one may be woken, and look later in this tick
                 if stream.blocked_on == i:
                     fit = min(fit, (engine.needed(stream) - 1 - count) // given)
