@@ -21,9 +21,9 @@ _FAR = 100.0  # percent of error beyond which a mark becomes an arrow at the edg
 
 
 def scores_chart(data: Comparison) -> bytes | None:
-    """Each group's machines by score, relative to the best. None where fewer than two machines have scores."""
-    rows = [(g, order) for g in data.groups if (order := ranking(data, g))]
-    if len(data.machines) < 2 or not rows:
+    """Each group's machines by score, relative to the best. None where no two machines have one."""
+    rows = [(g, order) for g in data.groups if len(order := ranking(data, g)) > 1]
+    if not rows:
         return None
     shares = [value / order[0][1] for _, order in rows for _, value in order]
     with styled():

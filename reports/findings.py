@@ -115,16 +115,20 @@ def _leaders(data: Comparison) -> list[str]:
     if len(data.machines) == 1:
         best = [f"{digits(v[0][1])} {g.score.replace('/s', ' per second')} for {g.title}" for g, v in ranked[:2]]
         return [f"{data.machines[0].key} reaches {listed(best)}."]
+    contested = [order for _, order in ranked if len(order) > 1]
+    if not contested:
+        return [
+            f"No two machines share a complete group of workloads: {plural(len(ranked), 'group')} scored, none ranked."
+        ]
     wins: dict[str, list[float]] = {}
-    for _, order in ranked:
-        wins.setdefault(order[0][0].key, []).append(order[0][1] / order[1][1] if len(order) > 1 else math.nan)
+    for order in contested:
+        wins.setdefault(order[0][0].key, []).append(order[0][1] / order[1][1])
     said = []
     for key, margins in sorted(wins.items(), key=lambda item: -len(item[1])):
-        finite = [x for x in margins if math.isfinite(x)]
-        low, high = (min(finite), max(finite)) if finite else (0.0, 0.0)
+        low, high = min(margins), max(margins)
         ahead = times(low) if digits(low) == digits(high) else f"{digits(low)} to {times(high)}"
-        margin = f", at {ahead} the next best" if finite else ""
-        said.append(f"{key} leads in {len(margins)} of {plural(len(ranked), 'ranked workload group')}{margin}.")
+        groups = plural(len(contested), "ranked workload group")
+        said.append(f"{key} leads in {len(margins)} of {groups}, at {ahead} the next best.")
     return said
 
 

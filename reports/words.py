@@ -86,7 +86,7 @@ def label(text: str, limit: int = 52) -> str:
 
 def breakable(text: str) -> str:
     """`plain(text)` that may be broken after `,` `:` `/`, and within a word that no column could hold."""
-    parts = re.split(r"(?<=[,:/])(?=\S)", plain(text))
+    parts = re.split(r"(?<=[,:/])(?=[^\d\s])", plain(text))  # not within a number
     return _BREAK.join(re.sub(rf"\S{{{_LONG + 1},}}", lambda m: _broken(m[0]), part) for part in parts)
 
 

@@ -5,13 +5,14 @@ import pytest
 
 from presil.reports import build_report
 from presil.simulators.errors import BadInput
-from presil.simulators.machine import load_machine
 from presil.suites.runs import NothingRan, end_run, plan_items, start_run
 from presil.suites.scoring import Group, Layer
 from presil.suites.store import Store
+from presil.suites.suite import parse_suite
 
 WORKLOAD = "matmul:m=8,n=8,k=8,dtype=int8"
 GROUPS = (Group("g", "A small group", "tokens/s", 8.0, (Layer("projection", WORKLOAD, 3),)),)
+SUITE = parse_suite(f"{{name: small, machines: [tpu-v1], budget: 4, workloads: ['{WORKLOAD}']}}")
 VERSIONS = {"presil": "0.1.0", "numpy": "2", "code": "0" * 16}
 FACTS = {"suite": "small", "title": "A small suite", "seed": 1, "budget": 4, "jobs": 1, "machines": ["tpu-v1"]}
 MACHINE = {
@@ -56,7 +57,7 @@ VALIDATION = {
 def store_run(folder, body=DONE, *, killed=False):
     """A run of one item in a store, through the store's own functions."""
     store = Store(folder)
-    items = plan_items(GROUPS, [load_machine("tpu-v1")], budget=4, seed=1, versions=VERSIONS)
+    items = plan_items(SUITE, GROUPS, VERSIONS)
     facts = {**FACTS, "versions": VERSIONS, "reused": 0, "suite_text": ""}
     run = start_run(store, items, GROUPS, facts, {"tpu-v1": MACHINE})
     record = store.put("item", items[0].key, body)

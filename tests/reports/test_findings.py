@@ -108,6 +108,12 @@ def test_the_headline_says_who_leads_and_by_how_much():
     assert said[-1] == "All 2 kernels behind these figures passed every check."
 
 
+def test_a_machine_alone_in_its_group_leads_nobody():
+    data = comparison(("g", "a", 1.0), ("g", "b", None), layers=(layer("g", "a"),))
+    said = headlines(data)[0]
+    assert said == "No two machines share a complete group of workloads: 1 group scored, none ranked."
+
+
 def test_the_title_names_the_machines():
     assert title(comparison(("g", "a", 1.0))) == "a on the s suite"
     assert title(comparison(("g", "a", 1.0), ("g", "b", 4.0))) == "a and b"

@@ -66,6 +66,10 @@ def test_what_no_font_has_is_spelled_out():
     assert plain("a漢\x00µ×") == "a\\u{6F22}\\u{0000}µ×"
 
 
+def test_numbers_are_never_broken():
+    assert breakable("1,234,567") == "1,234,567"
+
+
 def test_long_words_may_be_broken_and_nothing_else_changes():
     text = "conv2d:n=1,h=7 " + "x" * 50
     assert breakable(text).replace("\u200b", "") == text
