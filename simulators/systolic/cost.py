@@ -93,8 +93,9 @@ def _transfer(instruction: Instruction, unit: int, program: Program, machine: Ma
     memory = machine.memories[tensor.memory]
     runs, run_bytes = contiguous_runs(remote, tensor)
     if buffer and buffer.space == "weights" and spec.weight_tile:
-        k, n = shape(local, program)[-2:]
-        touched = -(-k // spec.array.rows) * -(-n // spec.array.columns) * spec.weight_tile
+        *apart, k, n = shape(local, program)  # each kernel position is tiles of its own
+        tiles = math.prod(apart) * -(-k // spec.array.rows) * -(-n // spec.array.columns)
+        touched = max(tiles * spec.weight_tile, bytes_moved)  # a tile of a wider format is as large as it is
     else:
         touched = runs * -(-run_bytes // memory.burst_bytes) * memory.burst_bytes
     link = link_ticks(touched, memory, machine.clock_hz)

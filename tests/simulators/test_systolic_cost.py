@@ -92,6 +92,14 @@ def test_weights_move_in_whole_tiles_where_the_machine_says_so():
     machine = tiny(weight_buffer=256, weight_tile=15)
     assert transfer((4, 6), (4, 6), machine=machine, space="weights").traffic == (("dram", 60),)
     assert transfer((4, 6), (4, 6), machine=machine).traffic == (("dram", 24),)
+    # Each of 2 x 3 kernel positions is tiles of its own: 6 times as many.
+    assert transfer((2, 3, 4, 6), (2, 3, 4, 6), machine=machine, space="weights").traffic == (("dram", 6 * 60),)
+
+
+def test_a_tile_of_a_wider_format_moves_all_of_its_bytes():
+    # A full tile of 3 x 5 bf16 weights is 30 bytes, whatever the machine says of its int8 tiles.
+    machine = tiny(weight_buffer=256, weight_tile=15)
+    assert transfer((3, 5), (3, 5), machine=machine, space="weights", dtype="bf16").traffic == (("dram", 30),)
 
 
 RUNS = [
