@@ -5,11 +5,13 @@ An invalid schedule is never fatal: it is counted by its reason, and the search 
 
 from __future__ import annotations
 
+import bisect
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from presil.simulators.errors import PresilError, Undefined
 from presil.simulators.machine import Machine
@@ -23,30 +25,36 @@ from .pool import Pool
 Measure = Callable[[Program, Machine, int | None], "Measured"]
 
 
+LEADERS = 10  # the fastest so many are known exactly, whatever was given up as slower
+
+End = Literal["done", "stopped", "pruned"]
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Ticks of a program. `pruned`: it was not simulated, and `ticks` is a lower bound above the ceiling."""
+    """Ticks of a program, if `end` is `done`. Else `ticks` is a lower bound above the ceiling.
+
+    `stopped`: the simulation was ended early, since nothing could bring it below the ceiling any more.
+    `pruned`: it was not begun, since what its engines and links have to do takes longer.
+    """
 
     ticks: int
-    pruned: bool = False
+    end: End = "done"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one schedule came to: `ticks` of a valid one, `reason` of an invalid one.
-
-    `pruned`: it was not simulated, since its lower bound (then in `ticks`) is above the best time known.
-    """
+    """What one schedule came to: `ticks` of a valid one as in `Measured`, `reason` of an invalid one."""
 
     rank: int
     ticks: int | None = None
     reason: str | None = None
-    pruned: bool = False
+    end: End = "done"
 
     @property
-    def valid(self) -> bool:
-        """Whether it was timed."""
-        return self.reason is None and not self.pruned
+    def timed(self) -> bool:
+        """Whether it is valid and its time is exact."""
+        return self.reason is None and self.end == "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +84,12 @@ class Evaluator:
         return self.emitter.lower(self.workload, self.machine, self.space.unrank(rank))
 
     def evaluate(self, rank: int, ceiling: int | None) -> Outcome:
-        """Times a legal schedule. One that cannot be faster than `ceiling` ticks may come back pruned."""
+        """Times a legal schedule; one that takes more than `ceiling` ticks perhaps only so far as to know that."""
         try:
             measured = self.measure(self.program(rank), self.machine, ceiling)
         except Exception as error:  # noqa: BLE001  # as above
             return Outcome(rank, reason=reason_of(error))
-        return Outcome(rank, measured.ticks, pruned=measured.pruned)
+        return Outcome(rank, measured.ticks, end=measured.end)
 
 
 def reason_of(error: Exception) -> str:
@@ -98,7 +106,8 @@ class Candidates:
 
     `refused` counts schedules that the emitter says cannot be, `failed` those whose program was made and is invalid.
     `evaluated` is what a budget counts: schedules whose program was made and was simulated or found invalid. `known`
-    holds outcomes from elsewhere, taken over when asked for instead of evaluating again.
+    holds outcomes from elsewhere, taken over when asked for instead of evaluating again. `leaders` are (ticks, rank) of
+    the fastest, ties in schedule order.
     """
 
     evaluator: Evaluator
@@ -109,7 +118,7 @@ class Candidates:
     refused: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     evaluated: int = 0
-    best_ticks: int | None = None
+    leaders: list[tuple[int, int]] = field(default_factory=list)
     _illegal: set[int] = field(default_factory=set)
 
     def prior(self, rank: int) -> float | None:
@@ -134,26 +143,36 @@ class Candidates:
             self._remember(outcome)
         for rank in new:
             if rank in self.known:
-                self._remember(self.known[rank])
+                self._remember(_under(self.known[rank], ceiling))
         return [self.outcomes[rank] for rank in ranks]
 
     def _remember(self, outcome: Outcome) -> None:
         self.outcomes[outcome.rank] = outcome
+        self.evaluated += outcome.end != "pruned"
         if outcome.reason is not None:
             self.failed[outcome.reason] += 1
-        elif outcome.valid and outcome.ticks is not None:
-            self.best_ticks = outcome.ticks if self.best_ticks is None else min(self.best_ticks, outcome.ticks)
-        self.evaluated += not outcome.pruned
+        elif outcome.end == "done" and outcome.ticks is not None:
+            bisect.insort(self.leaders, (outcome.ticks, outcome.rank))
+            del self.leaders[LEADERS:]
+
+    @property
+    def ceiling(self) -> int | None:
+        """Ticks above which a schedule is of no interest: it would not be among the leaders."""
+        return self.leaders[-1][0] if len(self.leaders) == LEADERS else None
+
+    @property
+    def best_ticks(self) -> int | None:
+        """Of the best so far."""
+        return self.leaders[0][0] if self.leaders else None
 
     @property
     def best_cycles(self) -> float | None:
         """Of the best so far."""
         return None if self.best_ticks is None else self.best_ticks / TICKS_PER_CYCLE
 
-    @property
-    def pruned(self) -> int:
-        """Schedules not simulated, since they cannot be the best."""
-        return sum(outcome.pruned for outcome in self.outcomes.values())
+    def count(self, end: End) -> int:
+        """Valid schedules that ended so."""
+        return sum(outcome.end == end and outcome.reason is None for outcome in self.outcomes.values())
 
     @property
     def invalid(self) -> Mapping[str, int]:
@@ -161,11 +180,13 @@ class Candidates:
         both = self.refused + self.failed
         return dict(sorted(both.items(), key=lambda item: (-item[1], item[0])))
 
-    def ranking(self) -> list[Outcome]:
-        """The valid outcomes, fastest first; ties stand in schedule order."""
-        timed = [(o.ticks, o.rank, o) for o in self.outcomes.values() if o.valid and o.ticks is not None]
-        return [outcome for _, _, outcome in sorted(timed, key=lambda item: item[:2])]
-
     def schedule(self, rank: int) -> Schedule:
         """The schedule of that rank."""
         return self.evaluator.space.unrank(rank)
+
+
+def _under(outcome: Outcome, ceiling: int | None) -> Outcome:
+    """What an evaluation under a ceiling would have told at least."""
+    if ceiling is None or outcome.ticks is None or outcome.ticks <= ceiling:
+        return outcome
+    return Outcome(outcome.rank, ceiling + 1, end="stopped")

@@ -37,9 +37,9 @@ def exhaust(
     prune: bool = True,
     progress: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Evaluates all `ranks`. With `prune`, those whose lower bound is above the best time are not simulated."""
+    """Evaluates all `ranks`. With `prune`, one that cannot be a leader is given up as soon as that is known."""
     for start in range(0, len(ranks), _BATCH):
-        candidates.evaluate(ranks[start : start + _BATCH], candidates.best_ticks if prune else None)
+        candidates.evaluate(ranks[start : start + _BATCH], candidates.ceiling if prune else None)
         if progress is not None:
             progress(Progress(candidates.evaluated, len(ranks), candidates.best_cycles))
 
@@ -82,8 +82,8 @@ def regret(
         whole = Candidates(evaluator, pool)
         legal = legal_ranks(whole)
         exhaust(whole, legal, prune=False)
-        ranking = whole.ranking()
-        if not ranking or ranking[0].ticks is None:
+        optimum = whole.best_ticks
+        if optimum is None:
             raise NothingValid("no schedule of the space is valid")
         found: list[int] = []
         evaluated: list[int] = []
@@ -92,4 +92,4 @@ def regret(
             explore(blind, Proposer(blind, seed), budget=budget)
             found.append(blind.best_ticks or 0)
             evaluated.append(blind.evaluated)
-    return Regret(ranking[0].ticks, len(legal), tuple(found), tuple(evaluated))
+    return Regret(optimum, len(legal), tuple(found), tuple(evaluated))

@@ -38,12 +38,12 @@ def _explore(
         if not batch:
             break
         # One ceiling for the batch, so that what is pruned does not depend on the jobs.
-        proposer.observe(candidates.evaluate(batch, candidates.best_ticks))
+        proposer.observe(candidates.evaluate(batch, candidates.ceiling))
         if progress is not None:
             progress(Progress(candidates.evaluated, budget, candidates.best_cycles))
 
 
 def _neighbourhood(candidates: Candidates, proposer: Proposer, size: int) -> list[int]:
     """New neighbours of the best, in turn, as long as there are any."""
-    near = [proposer.neighbours(outcome.rank) for outcome in candidates.ranking()[:_POLISHED]]
+    near = [proposer.neighbours(rank) for _, rank in candidates.leaders[:_POLISHED]]
     return list(dict.fromkeys(rank for ranks in near for rank in ranks))[:size]

@@ -3,45 +3,102 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from presil.simulators.compiled import CompiledProgram, Issue, compile_program
-from presil.simulators.engine import Engine
+from presil.simulators.engine import Engine, StreamState
 from presil.simulators.legality import check_legality
 from presil.simulators.machine import Machine
 from presil.simulators.program import Program
+from presil.simulators.steady import SteadyState
 
 from ..emitters import emitter
 from ..operators.operator import Workload
 from .candidates import Evaluator, Measured
 
 MAX_INSTRUCTIONS = 2_000_000  # stepped through; a good schedule takes hundreds, since steady state is jumped over
+_LOOK = 8  # back edges between two looks at the ceiling
 
 
 def measure(program: Program, machine: Machine, ceiling: int | None = None) -> Measured:
     """Ticks of a program, as `simulate` in its `skip` mode gives them, without its statistics.
 
-    Pruned if its own engines or links alone keep it busy for more than `ceiling` ticks.
+    Given up as soon as it is sure to take more than `ceiling` ticks.
     Raises BadInput, Unsupported or Undefined for a program that is not legal or does not end.
     """
     check_legality(program, machine)
     compiled = compile_program(program, machine)
     if ceiling is not None and (bound := busy_ticks(compiled)) > ceiling:
-        return Measured(bound, pruned=True)
-    return Measured(Engine(compiled, skip=True, max_instructions=MAX_INSTRUCTIONS).run())
+        return Measured(bound, "pruned")
+    engine = Engine(compiled, skip=True, max_instructions=MAX_INSTRUCTIONS)
+    if ceiling is not None and engine.steady is not None:
+        engine.steady = _Watch(engine, engine.steady, ceiling)
+    try:
+        return Measured(engine.run())
+    except _TooSlow as slow:
+        return Measured(slow.bound, "stopped")
+
+
+class _TooSlow(Exception):  # no error: it ends a simulation
+    """The simulation will take at least `bound` ticks."""
+
+    def __init__(self, bound: int) -> None:
+        super().__init__(bound)
+        self.bound = bound
+
+
+class _Watch(SteadyState):
+    """Looks, at back edges, whether the busiest engine can still be done in time: what it has to do is known."""
+
+    def __init__(self, engine: Engine, steady: SteadyState, ceiling: int) -> None:
+        self.__dict__.update(steady.__dict__)
+        self._ceiling, self._visits = ceiling, 0
+        prices: dict[int, list[tuple[int, int, int]]] = {}
+        for step, times in _issues(engine.program):
+            prices.setdefault(step.engine, []).append((step.number, step.occupancy, times))
+        self._watched = max(prices, key=lambda e: sum(ticks * times for _, ticks, times in prices[e]))
+        self._total = sum(ticks * times for _, ticks, times in prices[self._watched])
+        self._prices = [(number, ticks) for number, ticks, _ in prices[self._watched]]
+
+    def visit(self, stream: StreamState, trips: int) -> None:
+        """As the steady state does. Raises _TooSlow where the ceiling cannot be kept."""
+        super().visit(stream, trips)
+        self._visits += 1
+        if self._visits % _LOOK == 0:
+            bound = self._bound()
+            if bound > self._ceiling:
+                raise _TooSlow(bound)
+
+    def _bound(self) -> int:
+        """The watched engine can begin what it has not begun when it is free, and not before now."""
+        engine, steps = self.engine, self.engine.program.codes
+        left = self._total - sum([engine.issued[number] * ticks for number, ticks in self._prices])
+        free = engine.engine_free[self._watched]
+        for stream in engine.streams:  # reserved, but not begun: it is in `free` and in `left`
+            if stream.resume_at >= 0 and stream.core == 0:
+                step = steps[stream.code].steps[stream.pc]
+                if isinstance(step, Issue) and step.engine == self._watched:
+                    free -= step.occupancy
+        return max(free, int(engine.env.now) if left else 0) + engine.skipped_ticks + left
 
 
 def busy_ticks(compiled: CompiledProgram) -> int:
     """A lower bound: what the busiest engine of a core, or the busiest link of all cores, must do in all."""
     engines: dict[int, int] = {}
     links: dict[int, int] = {}
+    for step, times in _issues(compiled):
+        engines[step.engine] = engines.get(step.engine, 0) + times * step.occupancy
+        for link, ticks in step.links:
+            links[link] = links.get(link, 0) + times * ticks * compiled.cores
+    return max([*engines.values(), *links.values()], default=0)
+
+
+def _issues(compiled: CompiledProgram) -> Iterator[tuple[Issue, int]]:
+    """Every instruction of the text, and how often a core executes it."""
     for code in compiled.codes:
         for step, trips in zip(code.steps, code.open_trips, strict=False):
             if isinstance(step, Issue):
-                times = math.prod(trips)
-                engines[step.engine] = engines.get(step.engine, 0) + times * step.occupancy
-                for link, ticks in step.links:
-                    links[link] = links.get(link, 0) + times * ticks * compiled.cores
-    return max([*engines.values(), *links.values()], default=0)
+                yield step, math.prod(trips)
 
 
 def evaluator_for(workload: Workload, machine: Machine) -> Evaluator:

@@ -17,12 +17,13 @@ from .surrogate import Array, Surrogate
 BATCH = 8
 ENUMERATE = 4096  # spaces up to this size are listed whole, larger ones sampled
 _SAMPLE = 1024  # schedules drawn to find good starts in a space too large to list
-_GENERATIONS = 4
-_WIDTH = 64
+_GENERATIONS = 4  # of the evolution on the prior alone, before the first batch
+_BRED = 2  # generations between two batches: to ask for the priors of more children costs more than they bring
+_WIDTH = 32  # of a generation, and the parents of the next
 _LEARNED = 256  # points the model is fitted to: more would cost more than they tell
 _TUNED = 4  # the model is tuned anew each so many batches; at first, while that is cheap, each time
 _BOLDNESS = (0.0, 0.0, 0.5, 1.0, 1.0, 2.0)  # standard deviations of hope, one per place in a batch
-_STRANGERS = 16  # random schedules among the parents of each pool
+_STRANGERS = 8  # random schedules that join the herd with each batch
 _BLANKS = 64  # draws without a new legal schedule before a space counts as used up
 
 
@@ -38,6 +39,7 @@ class Proposer:
         self._log_cycles: dict[int, float] = {}
         self._elite = self._points([])
         self._starts = self._find_starts()
+        self._herd = self._starts.take(slice(2 * _WIDTH))
 
     @property
     def picks(self) -> list[int]:
@@ -55,9 +57,11 @@ class Proposer:
 
     def observe(self, outcomes: Sequence[Outcome]) -> None:
         """Learns what became of proposals. Invalid ones teach the model nothing, and are not proposed again."""
-        for outcome in outcomes:
-            if outcome.ticks is not None:  # of a pruned one: a bound it does not reach, near enough to shun it
-                self._log_cycles[outcome.rank] = float(np.log(max(1, outcome.ticks) / 1024))
+        valid = [outcome for outcome in outcomes if outcome.ticks is not None and outcome.reason is None]
+        for outcome, guess in zip(valid, self._guess([outcome.rank for outcome in valid]), strict=True):
+            bound = float(np.log(max(1, outcome.ticks or 1) / 1024))
+            # Of one that was given up only a lower bound is known: the model's own guess stands if it is higher.
+            self._log_cycles[outcome.rank] = bound if outcome.timed else max(bound, guess)
         seen = self._points(sorted(self._log_cycles))
         cycles = self._cycles(seen)
         order = np.lexsort((seen.ranks, cycles))
@@ -90,18 +94,20 @@ class Proposer:
         return found.by(found.log_prior)
 
     def _pool(self) -> Points:
-        """What the model chooses from: all of a small space, else four generations of children of the best."""
+        """What the model chooses from: all of a small space, else a herd that evolves from batch to batch.
+
+        It is bred from what was fastest, what the model likes, and strangers; what the model likes least goes.
+        """
         if self._grid.count <= ENUMERATE:
             return self._starts
-        pool = join([self._starts.take(slice(_WIDTH)), self._elite])
-        pool = join([pool, self._legal(self._grid.draw(self._random, _STRANGERS))])
-        parents = pool
-        for _ in range(_GENERATIONS):
-            children = self._legal(self._grid.children(self._random, parents.digits, _WIDTH))
-            pool = join([pool, children])
-            mean, deviation = self._predict(pool)
-            parents = pool.by(np.round(mean - 0.5 * deviation, 9)).take(slice(_WIDTH))
-        return pool
+        herd = join([self._herd, self._elite, self._legal(self._grid.draw(self._random, _STRANGERS))])
+        for _ in range(_BRED):
+            children = self._legal(self._grid.children(self._random, herd.digits, _WIDTH))
+            herd = join([herd, children])
+            mean, deviation = self._predict(herd)
+            herd = herd.by(np.round(mean - 0.5 * deviation, 9)).take(slice(2 * _WIDTH))
+        self._herd = herd
+        return herd
 
     def _favourites(self, pool: Points, size: int, boldness: Sequence[float] = _BOLDNESS) -> list[int]:
         """`size` new schedules of the pool: for each place the lowest of mean - boldness * deviation."""
@@ -133,6 +139,12 @@ class Proposer:
             drawn = self._random.permutation(self._legal(self._grid.draw(self._random, BATCH)).ranks).tolist()
             kept |= dict.fromkeys([rank for rank in drawn if rank not in tried][: size - len(kept)])
         return list(kept)
+
+    def _guess(self, ranks: Sequence[int]) -> list[float]:
+        """The model's mean, or before there is a model the prior."""
+        points = self._points(ranks)
+        mean = self._predict(points)[0] if self._fits else points.log_prior
+        return [float(x) for x in np.round(mean, 9)]
 
     def _predict(self, points: Points) -> tuple[Array, Array]:
         return self._model.predict(self._grid.features(points.digits), points.log_prior)

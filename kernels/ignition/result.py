@@ -90,6 +90,9 @@ class SearchResult:
     `best` is the fastest that was checked and right (`not checked` only if interrupted); `first` the closed-form pick,
     what a careful engineer would write first, checked too (None if none of the first picks is right). `exact`: no
     schedule of the space is faster. `program` is the text of `best`, the very text that was checked.
+
+    Of `schedules` in the space, `evaluated` had their program made, and simulated or found invalid; `stopped` ones of
+    them only until they were known to be too slow; `pruned` ones are not among them, their lower bound was enough.
     """
 
     workload: str
@@ -98,6 +101,7 @@ class SearchResult:
     budget: int
     schedules: int
     evaluated: int
+    stopped: int
     pruned: int
     invalid: Mapping[str, int]
     best: Ranked
@@ -126,6 +130,7 @@ class SearchResult:
             "budget": self.budget,
             "schedules": self.schedules,
             "evaluated": self.evaluated,
+            "stopped": self.stopped,
             "pruned": self.pruned,
             "invalid": dict(self.invalid),
             "wrong": self.wrong,

@@ -21,7 +21,6 @@ from .pool import Pool
 from .proposer import ENUMERATE, Proposer
 from .result import NothingValid, Progress, SearchResult
 
-LEADERBOARD = 10  # entries; also the most that are checked
 _FIRST_PICKS = 3  # so many closed-form picks are checked before a search has no `first`
 
 Show = Callable[[Progress], None]
@@ -54,17 +53,17 @@ def search(
             exact = _evaluate(candidates, picks, budget=budget, seed=seed, exhaustive=exhaustive, progress=progress)
         except KeyboardInterrupt:
             interrupted = True
-    ranking = candidates.ranking()
-    if not ranking:
+    leaders = [rank for _, rank in candidates.leaders]
+    if not leaders:
         raise NothingValid(_nothing(candidates, interrupted))
     judge = Judge(candidates, check_kernel if check is None else check, interrupted=interrupted)
-    best = judge.first_right([outcome.rank for outcome in ranking[:LEADERBOARD]])
-    timed = [rank for rank in picks if (o := candidates.outcomes.get(rank)) is not None and o.valid]
+    best = judge.first_right(leaders)
+    timed = [rank for rank in picks if (o := candidates.outcomes.get(rank)) is not None and o.timed]
     first = judge.first_right(timed[:_FIRST_PICKS])
     if best is None:
-        wrong = judge.ranked(ranking[0].rank)
+        wrong = judge.ranked(leaders[0])
         raise NothingValid(
-            f"{workload} on {machine.name}: the {min(len(ranking), LEADERBOARD)} fastest schedules are all wrong; "
+            f"{workload} on {machine.name}: the {len(leaders)} fastest schedules are all wrong; "
             f"{wrong.schedule}: {'; '.join(wrong.reasons[:1])}"
         )
     return SearchResult(
@@ -74,11 +73,12 @@ def search(
         budget=budget,
         schedules=evaluator.space.count(),
         evaluated=candidates.evaluated,
-        pruned=candidates.pruned,
+        stopped=candidates.count("stopped"),
+        pruned=candidates.count("pruned"),
         invalid=candidates.invalid,
         best=judge.ranked(best),
         first=None if first is None else judge.ranked(first),
-        leaderboard=tuple(judge.ranked(outcome.rank) for outcome in ranking[:LEADERBOARD]),
+        leaderboard=tuple(judge.ranked(rank) for rank in leaders),
         exact=exact,
         interrupted=judge.interrupted,
         program=judge.text(best),

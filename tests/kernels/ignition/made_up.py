@@ -102,7 +102,7 @@ def true_ticks(workload: Workload, schedule: Schedule) -> int:
 
 def measure(program: Program, machine: Machine, ceiling: int | None = None) -> Measured:
     ticks, bound = map(int, program.name.split())
-    return Measured(bound, pruned=True) if ceiling is not None and bound > ceiling else Measured(ticks)
+    return Measured(bound, "pruned") if ceiling is not None and bound > ceiling else Measured(ticks)
 
 
 def evaluator(work: Workload, emitter: MadeUp | None = None) -> Evaluator:

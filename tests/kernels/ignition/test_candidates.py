@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import made_up
 import pytest
 
-from presil.kernels.ignition.candidates import Candidates, Measured, reason_of
+from presil.kernels.ignition.candidates import LEADERS, Candidates, Measured, Outcome, reason_of
 from presil.kernels.ignition.pool import Pool
 from presil.simulators.errors import BadInput, Undefined, Unsupported
 
@@ -22,7 +22,7 @@ def test_the_outcome_is_the_time_of_the_program():
     known = candidates()
     outcome = known.evaluate([5])[0]
     schedule = known.schedule(5)
-    assert outcome.valid
+    assert outcome.timed
     assert outcome.ticks == made_up.true_ticks(SMALL, schedule)
     assert known.evaluated == 1
     assert known.best_ticks == outcome.ticks
@@ -58,7 +58,7 @@ def test_whatever_goes_wrong_is_a_reason(error, reason):
     assert [o.reason for o in known.evaluate([1, 2])] == [reason, reason]
     assert known.failed == {reason: 2}
     assert known.evaluated == 2
-    assert known.ranking() == []
+    assert known.leaders == []
     assert reason_of(error) == reason
 
 
@@ -88,13 +88,36 @@ def test_a_refused_schedule_is_counted_once():
     assert known.invalid == {"tiles do not fit the scratchpad": 1}
 
 
-def test_a_pruned_one_is_not_in_the_budget_nor_in_the_ranking():
-    known = candidates(measure=lambda *_: Measured(900, pruned=True))
+def test_a_pruned_one_is_not_in_the_budget_nor_a_leader():
+    known = candidates(measure=lambda *_: Measured(900, "pruned"))
     known.evaluate([1], ceiling=800)
-    assert (known.evaluated, known.pruned, known.ranking()) == (0, 1, [])
+    assert (known.evaluated, known.count("pruned"), known.leaders) == (0, 1, [])
 
 
 def test_ties_stand_in_schedule_order():
     known = candidates(measure=lambda *_: Measured(900))
     known.evaluate([9, 2, 5])
-    assert [o.rank for o in known.ranking()] == [2, 5, 9]
+    assert known.leaders == [(900, 2), (900, 5), (900, 9)]
+
+
+def test_one_that_was_stopped_is_in_the_budget_and_no_leader():
+    known = candidates(measure=lambda *_: Measured(900, "stopped"))
+    known.evaluate([1], ceiling=800)
+    assert (known.evaluated, known.count("stopped"), known.leaders) == (1, 1, [])
+
+
+def test_the_ceiling_is_the_time_of_the_last_leader():
+    known = candidates()
+    known.evaluate(range(LEADERS - 1))
+    assert known.ceiling is None
+    known.evaluate(range(40))
+    times = sorted(made_up.true_ticks(SMALL, known.schedule(rank)) for rank in range(40))
+    assert [ticks for ticks, _ in known.leaders] == times[:LEADERS]
+    assert known.ceiling == times[LEADERS - 1]
+
+
+def test_what_is_known_from_elsewhere_tells_no_more_than_an_evaluation_would():
+    known = candidates()
+    known.known = {3: Outcome(3, 700), 4: Outcome(4, 900), 5: Outcome(5, reason="deadlock")}
+    found = known.evaluate([3, 4, 5], ceiling=800)
+    assert found == [Outcome(3, 700), Outcome(4, 801, end="stopped"), Outcome(5, reason="deadlock")]

@@ -71,8 +71,8 @@ def test_a_used_up_space_has_nothing_to_propose():
 def test_neighbours_differ_in_one_choice():
     candidates, proposer = start(LISTED)
     proposer.observe(candidates.evaluate(proposer.propose()))
-    origin = candidates.schedule(candidates.ranking()[0].rank)
-    near = [candidates.schedule(rank) for rank in proposer.neighbours(candidates.ranking()[0].rank)]
+    origin = candidates.schedule(candidates.leaders[0][1])
+    near = [candidates.schedule(rank) for rank in proposer.neighbours(candidates.leaders[0][1])]
     assert near
     for schedule in near:
         assert sum(a != b for a, b in zip(origin.choices, schedule.choices, strict=True)) == 1

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import made_up
 import pytest
 
+from presil.kernels.ignition.candidates import LEADERS
 from presil.kernels.ignition.result import NothingValid, Progress
-from presil.kernels.ignition.search import LEADERBOARD, search
+from presil.kernels.ignition.search import search
 from presil.kernels.operators import operator
 from presil.kernels.verdict import Reason, Verdict
 from presil.simulators.bound import lower_bound_ticks
@@ -50,7 +51,7 @@ def test_the_object_is_that_of_the_command():
     assert result["machine"] == "tpu-v1"
     assert result["best"]["verdict"] == "right"
     assert result["best"] == result["leaderboard"][0]
-    assert len(result["leaderboard"]) == LEADERBOARD
+    assert len(result["leaderboard"]) == LEADERS
     cycles = [entry["cycles"] for entry in result["leaderboard"]]
     assert cycles == sorted(cycles)
 
@@ -116,7 +117,7 @@ def test_a_check_that_raises_makes_the_candidate_wrong():
 def test_only_what_was_checked_says_so():
     words = [entry.verdict for entry in run(budget=60).leaderboard]
     assert words[0] == "right"
-    assert words.count("not checked") >= LEADERBOARD - 2  # the best and the first pick were checked
+    assert words.count("not checked") >= LEADERS - 2  # the best and the first pick were checked
 
 
 def test_a_time_under_the_roofline_is_refused():
