@@ -10,9 +10,10 @@ Padding is written by `fill` before the pixels; tiles that touch it are peeled.
 
 from __future__ import annotations
 
+from presil.simulators.formats import size_bytes
 from presil.simulators.machine import Machine
 from presil.simulators.program import Program
-from presil.simulators.systolic.spec import systolic
+from presil.simulators.systolic.spec import Systolic, systolic
 
 from ...operators import operator
 from ...operators.operator import Workload
@@ -48,7 +49,7 @@ class Conv2dEmitter:
                 SpaceAxis("bh", schedules.ladder(geometry.out_rows, 1, rows)),
                 SpaceAxis("bw", schedules.ladder(geometry.out_columns, min(8, array.rows), rows)),
                 SpaceAxis("bn", schedules.ladder(filters, array.columns, schedules.MOST_OUTPUTS)),
-                SpaceAxis("bk", schedules.ladder(channels, array.rows, channels)),
+                SpaceAxis("bk", schedules.ladder(channels, least_channels(workload, spec), channels)),
                 *schedules.common_axes(machine, {"images": images, "outputs": filters, "groups": groups}),
             )
         )
@@ -68,6 +69,20 @@ class Conv2dEmitter:
         layout, blocking = plan(workload, machine, schedule)
         contraction = Contraction(layout, blocking, epilogue(workload), systolic(machine))
         return assemble(workload, machine, schedule, contraction)
+
+
+def least_channels(workload: Workload, spec: Systolic) -> int:
+    """The smallest block of channels: the rows of the array, or less where two blocks of weights would not fit.
+
+    A block of weights holds all kernel positions: 3x3 of 256 x 256 channels are more than the weight buffer of a TPU v1.
+    """
+    have = spec.weight_buffer or spec.scratchpad
+    taps, columns = workload.int("r") * workload.int("s"), min(spec.array.columns, workload.int("f"))
+    each = taps * columns * size_bytes(workload.word("dtype"))
+    channels = spec.array.rows
+    while channels > 1 and 2 * channels * each > have:
+        channels //= 2
+    return channels
 
 
 def geometry_of(workload: Workload) -> Geometry:
