@@ -19,6 +19,7 @@ from .commands.check import check
 from .commands.machines import machines
 from .commands.operators import operators
 from .commands.output import say
+from .commands.replicate import replicate
 from .commands.report import report
 from .commands.run import run
 from .commands.search import search
@@ -74,7 +75,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: rich takes half of the time that `--help` may take
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (machines, operators, run, search, simulate, check, report):
+for verb in (machines, operators, run, search, simulate, check, report, replicate):
     # The mark `\b` keeps the lines of the examples apart; a docstring should not need to hold it.
     app.command(help=inspect.cleandoc(verb.__doc__ or "").replace("Examples:", "\b\nExamples:"))(verb)
 

@@ -1,0 +1,57 @@
+"""How near the models come to published figures. `validate` sets ours beside each row that a model covers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from presil.simulators.errors import BadInput, nearest
+
+from . import gemmini, scale_sim, tpu_v1, tpu_v5e
+from .published import PublishedRow, ValidationRow, published_rows
+
+__all__ = ["NOT_MODELLED", "PublishedRow", "ValidationRow", "published_rows", "validate"]
+
+SEARCH_BUDGET = 40
+
+# Why rows of these ids have nothing beside them.
+NOT_MODELLED: Mapping[str, str] = {
+    "SYS-TPU1E": "the error of Google's own model: the yardstick, not a target",
+    "SYS-ICI": "links between chips are not modelled",
+    "SYS-V2": "the row is a collective between chips",
+    "SYS-V3": "no description of TPU v3: its clock is in no source that was read",
+    "SYS-MLP": "whole servers of several chips",
+    "SYS-VTA": "no description of VTA: its parameters are from memory, and its network runs layers on the host too",
+    "SYS-EYE": "row-stationary dataflow is not modelled",
+    "SYS-CORAL": "array and clock are from memory, and latencies include the host and USB",
+}
+
+
+def validate(
+    machine_family: str = "systolic", rows: Iterable[str] | None = None, search_budget: int = SEARCH_BUDGET
+) -> tuple[ValidationRow, ...]:
+    """Published rows of a family with ours beside them, in the order of the file; the rest is left out.
+
+    `rows`: ids, or beginnings of ids (None: all). Raises BadInput for one that matches nothing.
+    """
+    if machine_family != "systolic":
+        raise BadInput(f"no published rows for the family '{machine_family}'; there are: systolic")
+    published = published_rows(machine_family)
+    wanted = list(rows) if rows is not None else [""]
+    for prefix in wanted:
+        if not any(row.startswith(prefix) for row in published):
+            raise BadInput(f"no published row '{prefix[:40]}'{nearest(prefix, published)}")
+    chosen = (row for name, row in published.items() if name.startswith(tuple(wanted)))
+    found = (_compare(row, search_budget) for row in chosen)
+    return tuple(row for row in found if row is not None)
+
+
+def _compare(row: PublishedRow, search_budget: int) -> ValidationRow | None:
+    if row.row.startswith(gemmini.PREFIX):
+        return gemmini.compare(row)
+    if row.row.startswith(tpu_v1.PREFIX):
+        return tpu_v1.compare(row)
+    if row.row.startswith(tpu_v5e.PREFIX):
+        return tpu_v5e.compare(row, search_budget)
+    if row.row.startswith(scale_sim.PREFIX):
+        return scale_sim.compare(row)
+    return None

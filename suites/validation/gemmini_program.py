@@ -1,7 +1,8 @@
 """A given Gemmini mapping as a program: blocks from DRAM, and inside each the order of Gemmini's loop unrollers.
 
 What is taken from the RTL (ucb-bar/gemmini at 03fa3d1, LoopConv.scala; LoopMatmul.scala):
-  - two blocks are in flight, each in its half of scratchpad and accumulator;
+  - two blocks are in flight, each in its half of scratchpad and accumulator; a matrix product finds an operand that its
+    half still holds, a convolution loads both operands for every block (its unroller has no way to keep one);
   - convolution: weights are walked outputs, kernel rows, kernel columns, channels; computing waits for all loads of its
     block, storing for all computing of its block;
   - matrix product: inner length outermost, then outputs, then rows; computing follows the loads, storing the last pass;
@@ -15,15 +16,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from presil.kernels.emitters.systolic.assemble import epilogue, tensors
 from presil.kernels.emitters.systolic.blocking import Dims, filled, packed, part
-from presil.kernels.emitters.systolic.conv2d import geometry_of
 from presil.kernels.emitters.systolic.images import DirectLayout
-from presil.kernels.emitters.systolic.matmul import MatmulLayout
 from presil.kernels.emitters.systolic.sequence import numbered
-from presil.kernels.emitters.systolic.tiling import Axis, Condition, Place, Places, Tile, cut, nest, number
+from presil.kernels.emitters.systolic.tiling import Axis, Condition, Place, Places, Tile, nest, number
 from presil.kernels.operators.operator import Workload
 from presil.simulators.machine import Machine
 from presil.simulators.program import (
@@ -40,84 +39,14 @@ from presil.simulators.program import (
     Semaphore,
     Stream,
 )
-from presil.simulators.systolic.spec import Array, Systolic, systolic
+from presil.simulators.systolic.spec import Systolic, systolic
 
+from .gemmini_walk import Walk, walk, whole
 from .mapping import Mapping
 
 HALVES = 2  # blocks in flight
-MVIN_TILES = 4  # tiles side by side that one load command brings
 Nodes = tuple[Node, ...]
 _SHIFTED, _USED, _LAST = "plane shifted", "plane in use", "last under these weights"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Walk:
-    """How a workload is walked. `outer`: loops over blocks; `chunks`: loops over parts of a block that load apart."""
-
-    layout: DirectLayout | MatmulLayout
-    outer: tuple[Axis, ...]
-    fixed: dict[str, Place]  # dimensions that have one tile
-    chunks: tuple[Axis, ...]
-    x_names: frozenset[str]  # loops over blocks that choose x ...
-    w_names: frozenset[str]  # ... and w
-    array: Array
-
-    def weights(self, places: Places) -> tuple[Axis, ...]:
-        """Tiles of weights in a block, or in a part of it that loads apart, outermost first."""
-        outputs = cut("nn", places["n"].size, self.array.columns)
-        inner = cut("kk", places["k"].size, self.array.rows)
-        if isinstance(self.layout, DirectLayout):
-            return (outputs, *self.layout.taps, inner)
-        return (inner, outputs)
-
-    def rows(self, places: Places) -> tuple[Axis, ...]:
-        """Commands under one tile of weights."""
-        if isinstance(self.layout, DirectLayout):
-            return (cut("row", places["h"].size, 1), cut("segment", places["w"].size, self.array.rows))
-        return (cut("segment", places["m"].size, self.array.rows),)
-
-    def parts(self, places: Places) -> tuple[Axis, ...]:
-        """Parts of a block that are scaled and stored apart."""
-        if isinstance(self.layout, DirectLayout):
-            return self.rows(places)[:1]
-        return (cut("nn", places["n"].size, self.array.columns),)
-
-
-def walk(workload: Workload, mapping: Mapping, array: Array) -> Walk:
-    """The walk of a matmul or conv2d; inner dimensions lie whole in each block."""
-    tile, conv = mapping.tile, workload.operator == "conv2d"
-    names = {"P": "h" if conv else "m", "Q": "w", "K": "n"}
-    outer = tuple(cut(names[d], n * tile[d], tile[d]) for d, n in mapping.blocks)
-    sizes = {"g": 1, "n": tile["K"]}
-    chunks: tuple[Axis, ...] = ()
-    layout: DirectLayout | MatmulLayout
-    if conv:
-        sizes |= {"i": 1, "k": tile["C"], "h": tile["P"], "w": tile["Q"]}
-        layout = DirectLayout(geometry_of(workload), (1, tile["P"], tile["Q"], tile["C"], tile["K"]), None)
-    else:
-        sizes |= {"m": tile["P"]}
-        chunks = (cut("k", tile["C"], MVIN_TILES * array.rows),)
-        layout = MatmulLayout((tile["P"], tile["C"]), (tile["C"], tile["K"]), (tile["P"], tile["K"]), None)
-        outer = tuple(_clipped(axis, workload.int(axis.name)) for axis in outer)
-    walked = {axis.name for axis in outer}
-    return Walk(
-        layout=layout,
-        outer=outer,
-        fixed={name: _whole(size) for name, size in sizes.items() if name not in walked},
-        chunks=chunks,
-        x_names=frozenset({"h", "w"} if conv else {"m"}),
-        w_names=frozenset({"n"}),
-        array=array,
-    )
-
-
-def _clipped(axis: Axis, extent: int) -> Axis:
-    """The library's tiles need not divide the matrix: the last one holds the rest."""
-    return cut(axis.name, extent, axis.largest)
-
-
-def _whole(size: int) -> Place:
-    return Place(Affine(), Affine(), size, Tile(0, 0, size))
 
 
 def gemmini_program(workload: Workload, mapping: Mapping, machine: Machine) -> Program:
@@ -141,7 +70,8 @@ class _Emitter:
     def __init__(self, plan: Walk, workload: Workload) -> None:
         self.plan, self.epilogue = plan, epilogue(workload)
         self.conv = workload.operator == "conv2d"
-        self.x_ring, self.w_ring = _ring(plan.outer, plan.x_names), _ring(plan.outer, plan.w_names)
+        self.x_ring = plan.outer if self.conv else _ring(plan.outer, frozenset({"m", "k"}))
+        self.w_ring = plan.outer if self.conv else _ring(plan.outer, frozenset({"n", "k"}))
         self.initial: dict[str, int] = {}
 
     def buffers(self, spec: Systolic) -> tuple[Buffer, ...]:
@@ -152,7 +82,7 @@ class _Emitter:
             [
                 ("xb", "int8", layout.x_block, _slots(self.x_ring), "scratchpad"),
                 ("wb", "int8", layout.w_block, _slots(self.w_ring), "scratchpad"),
-                ("acc", "int32", layout.y_block, _slots(self.plan.outer), "accumulator"),
+                ("acc", "int32", layout.y_block, _slots(self.plan.sums), "accumulator"),
                 ("yb", "int8", part_of_y, HALVES, "scratchpad"),
                 ("plane", "int8", (array.rows, array.columns), array.weight_planes, "planes"),
             ]
@@ -199,7 +129,8 @@ class _Emitter:
         if self.conv:
             return self.plan.layout.load_x(slot, places)
         m, k = places["m"], places["k"]
-        block = Region("xb", slot, part((Dim(Affine(), m.size), Dim(k.start, k.size)), self.plan.layout.x_block))
+        inside = (Dim(Affine(), m.size), Dim(self._chunk_start(places), k.size))
+        block = Region("xb", slot, part(inside, self.plan.layout.x_block))
         source = Region("x", None, (Dim(Affine(), 1), Dim(m.start, m.size), Dim(k.start, k.size)))
         return [Instruction("load", (block, source))]
 
@@ -207,8 +138,12 @@ class _Emitter:
         layout, k, n = self.plan.layout, places["k"], places["n"]
         dims = layout.w_filled(places)
         if not self.conv:
-            dims = part((Dim(k.start, k.size), Dim(Affine(), n.size)), layout.w_block)
+            dims = part((Dim(self._chunk_start(places), k.size), Dim(Affine(), n.size)), layout.w_block)
         return [Instruction("load", (Region("wb", slot, dims), layout.w_source(places)))]
+
+    def _chunk_start(self, places: Places) -> Affine:
+        """Where the part of a block that loads apart begins, along the inner length."""
+        return places["k"].start if self.plan.chunks else Affine()
 
     # The execute queue.
 
@@ -222,8 +157,8 @@ class _Emitter:
             Condition("w_first", "first", w_inside),
             Condition("x_last", "last", x_inside | chunk),
             Condition("w_last", "last", w_inside | chunk),
-            Condition("block_first", "first", chunk),
-            Condition("block_last", "last", chunk),
+            Condition("block_first", "first", chunk | {"k"}),
+            Condition("block_last", "last", chunk | {"k"}),
         ]
         nodes = nest((*plan.outer, *plan.chunks), self._chunk, conditions)
         nodes = numbered(nodes, _SHIFTED)
@@ -253,15 +188,15 @@ class _Emitter:
                 return [command]
             return [self._shift(places, _next(tiles, inside, now), ()), command]
 
-        first = {a.name: _whole(a.tiles[0].size) for a in tiles}
+        first = {a.name: whole(a.tiles[0].size) for a in tiles}
         waits = self._signal("w_full") if "w_first" in true else ()
         return [self._shift(places, first, waits), *nest((*tiles, *commands), body, conditions)]
 
     def _shift(self, places: Places, tile: Places, waits: tuple[Count, ...]) -> Instruction:
         here = {**places, **tile}
         kk, nn = here["kk"], here["nn"]
-        start = kk.start if self.conv else kk.start + here["k"].start
-        weights = self.plan.layout.w_part(here, Dim(start, kk.size), Dim(nn.start, nn.size))
+        inner = Dim(kk.start + self._chunk_start(here), kk.size)
+        weights = self.plan.layout.w_part(here, inner, Dim(nn.start, nn.size))
         source = Region("wb", number(self.w_ring, places), weights)
         return Instruction("shift", (Region(_SHIFTED, Affine()), source), (), waits, self._signal("plane_full"))
 
@@ -271,7 +206,7 @@ class _Emitter:
         waits: tuple[Count, ...] = ()
         if "first" in now:
             waits = self._signal("x_full") if "x_first" in true else ()
-            waits += self._free("acc", plan.outer) if "block_first" in true else ()
+            waits += self._free("acc", plan.sums) if "block_first" in true else ()
         waits += self._signal("plane_full") if "new weights" in now else ()
         signals: tuple[Count, ...] = ()
         if "last" in now:
@@ -285,7 +220,7 @@ class _Emitter:
             *(((_LAST, 1),) if _LAST in now else ()),
         )
         acc, x = self._operands(here)
-        slot = number(plan.outer, here)
+        slot = number(plan.sums, here)
         operands = (Region("acc", slot, acc), Region("xb", number(self.x_ring, here), x), Region(_USED, Affine()))
         return Instruction("matmul", operands, attributes, waits, signals)
 
@@ -295,7 +230,7 @@ class _Emitter:
         outputs = Dim(nn.start, nn.size)
         if not self.conv:
             rows = Dim(segment.start, segment.size)
-            return (rows, outputs), (rows, Dim(kk.start + here["k"].start, kk.size))
+            return (rows, outputs), (rows, Dim(kk.start + self._chunk_start(here), kk.size))
         assert isinstance(self.plan.layout, DirectLayout)
         geometry, image = self.plan.layout.geometry, Dim(Affine(), 1)
         y = (image, Dim(here["row"].start, 1), Dim(segment.start, segment.size), outputs)
@@ -315,22 +250,23 @@ class _Emitter:
             conditions = [Condition("first", "first", names), Condition("last", "last", names)]
             return nest(axes, lambda inside, true: [step({**here, **inside}, true)], conditions)
 
-        return numbered(nest(plan.outer, block), "yb")
+        return numbered(nest(plan.sums, block), "yb")
 
     def _y_part(self, places: Places) -> tuple[Dims, Dims]:
         """(in the accumulator, in the ring of results) of a part of a block."""
         if self.conv:
-            y = self.plan.layout.y_block
-            return (Dim(Affine(), 1), Dim(places["row"].start, 1), *(Dim(Affine(), n) for n in y[2:])), ()
+            sizes = (places["w"].size, places["n"].size)
+            inside = (Dim(Affine(), 1), Dim(places["row"].start, 1), *(Dim(Affine(), n) for n in sizes))
+            return inside, filled((1, 1, *sizes), (1, 1, *self.plan.layout.y_block[2:]))
         rows, nn = Dim(Affine(), places["m"].size), places["nn"]
         shape = (self.plan.layout.y_block[0], self.plan.array.columns)
         return (rows, Dim(nn.start, nn.size)), filled((rows.size, nn.size), shape)
 
     def _scale(self, places: Places, true: frozenset[str]) -> Instruction:
         sums, part_of_y = self._y_part(places)
-        acc = Region("acc", number(self.plan.outer, places), sums)
+        acc = Region("acc", number(self.plan.sums, places), sums)
         waits = self._signal("acc_full") if "first" in true or not self.conv else ()
-        signals = self._free("acc", self.plan.outer) if "last" in true else ()
+        signals = self._free("acc", self.plan.sums) if "last" in true else ()
         return Instruction(
             self.epilogue.op,
             (Region("yb", Affine(), part_of_y), acc),
@@ -358,7 +294,7 @@ def _next(tiles: tuple[Axis, ...], inside: Places, now: frozenset[str]) -> Place
     for axis, inner in itertools.zip_longest(tiles, tiles[1:]):
         place = inside[axis.name]
         if f"last {axis.name}" in now:
-            place = _whole(axis.tiles[0].size)
+            place = whole(axis.tiles[0].size)
         elif inner is None or f"last {inner.name}" in now:
             place = Place(place.index + 1, place.start + place.size, place.size, place.example)
         found[axis.name] = place

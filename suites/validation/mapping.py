@@ -11,7 +11,6 @@ LoopMatmul.scala of ucb-bar/gemmini), and DOSA ran its mappings through them.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -26,10 +25,6 @@ class Mapping:
 
     blocks: tuple[tuple[str, int], ...]
     tile: dict[str, int]
-
-    def total(self, dimension: str) -> int:
-        """The whole extent of a dimension."""
-        return self.tile[dimension] * math.prod(n for d, n in self.blocks if d == dimension)
 
 
 def parse_mapping(text: str) -> Mapping:

@@ -1,0 +1,42 @@
+"""`presil replicate FAMILY`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from .output import Json, console, figure, print_json, print_text, table
+
+
+def replicate(
+    family: Annotated[str, typer.Argument(metavar="[FAMILY]", help="A family of machines.")] = "systolic",
+    *,
+    row: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Only rows whose id begins so (may be repeated).")
+    ] = None,
+    budget: Annotated[int, typer.Option(min=1, help="Schedules tried where a row leaves the kernel open.")] = 40,
+    as_json: Json = False,
+) -> None:
+    """Published measurements, with what the models here say of the same work.
+
+    Examples:
+      presil replicate
+      presil replicate systolic --row SYS-TPU1 --row SYS-GEM
+      presil replicate systolic --row SYS-GEM-010 --json
+    """
+    from presil.suites.validation import NOT_MODELLED, validate
+
+    found = validate(family, row, budget)
+    if as_json:
+        print_json({"family": family, "rows": [asdict(r) for r in found], "not_modelled": dict(NOT_MODELLED)})
+        return
+    rows = table("row", "workload", "metric", "published", "ours", "error", "note", right=(3, 4, 5))
+    for r in found:
+        held = "held out; " if r.held_out else ""
+        error = f"{r.error_percent:+.1f}%" if r.published else ""
+        rows.add_row(r.row, r.workload, r.metric, figure(r.published), figure(r.ours), error, f"{held}{r.note}")
+    console().print(rows)
+    for rows_of, reason in NOT_MODELLED.items():
+        print_text(f"{rows_of}: not compared: {reason}")
