@@ -12,6 +12,7 @@ from .result import Progress
 
 _POLISHED = 3  # the best so many are polished by their neighbourhoods
 _POLISH_SHARE = 5  # with one part in so many of the budget
+_EXACT = 4 * BATCH  # the first are timed to the end, however slow: the model learns from them what slow is
 _TRIES = 2  # pruned schedules are not in the budget: at most so many tries for each evaluation
 
 
@@ -38,7 +39,8 @@ def _explore(
         if not batch:
             break
         # One ceiling for the batch, so that what is pruned does not depend on the jobs.
-        proposer.observe(candidates.evaluate(batch, candidates.ceiling))
+        ceiling = candidates.ceiling if candidates.evaluated >= _EXACT else None
+        proposer.observe(candidates.evaluate(batch, ceiling))
         if progress is not None:
             progress(Progress(candidates.evaluated, budget, candidates.best_cycles))
 

@@ -20,6 +20,7 @@ class Pool:
     def __init__(self, jobs: int = 1) -> None:
         self.jobs = max(1, jobs)
         self._executor: ProcessPoolExecutor | None = None
+        self._evaluator: Evaluator | None = None  # what the processes were started with
 
     def __enter__(self) -> Self:
         return self
@@ -27,6 +28,10 @@ class Pool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes."""
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = None
@@ -44,8 +49,9 @@ class Pool:
             yield evaluator.evaluate(rank, ceiling)
 
     def _evaluate_aside(self, evaluator: Evaluator, ranks: Sequence[int], ceiling: int | None) -> list[Outcome]:
-        if self._executor is None:
-            self._executor = _start(self.jobs, evaluator)
+        if self._executor is None or self._evaluator is not evaluator:
+            self.close()
+            self._executor, self._evaluator = _start(self.jobs, evaluator), evaluator
         # One message per worker: a candidate takes milliseconds, as much as a few messages.
         shares = [tuple(ranks[i :: self.jobs]) for i in range(self.jobs)]
         futures = [self._executor.submit(_evaluate_in_worker, share, ceiling) for share in shares if share]

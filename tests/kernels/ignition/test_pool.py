@@ -35,3 +35,10 @@ def test_one_job_starts_no_process():
     with Pool(1) as pool:
         list(pool.evaluate(EVALUATOR, RANKS, None))
         assert pool._executor is None
+
+
+def test_another_evaluator_is_not_mixed_up_with_the_last():
+    other = made_up.evaluator(made_up.workload(512, 512, 512))
+    with Pool(2) as pool:
+        list(pool.evaluate(EVALUATOR, RANKS, None))
+        assert list(pool.evaluate(other, RANKS, None)) == list(Pool(1).evaluate(other, RANKS, None))
