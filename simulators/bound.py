@@ -36,5 +36,3 @@ def lower_bound_ticks(multiply_adds: int, dtype: str, traffic_bytes: Mapping[str
         for m in (machine.memories[name],)
     )
     return max(compute, *links, 0)
-
-

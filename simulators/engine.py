@@ -42,7 +42,10 @@ class _At(simpy.Event):
 class StreamState:
     """Where one stream of one core is."""
 
-    __slots__ = ("base", "blocked_on", "code", "core", "counters", "pc", "priority", "resume_at", "since", "taken", "waited", "wake")
+    __slots__ = (
+        "base", "blocked_on", "code", "core", "counters", "pc", "priority", "resume_at",
+        "since", "taken", "waited", "wake",
+    )  # fmt: skip
 
     def __init__(self, core: int, code: int, depth: int, priority: int, base: int) -> None:
         self.core, self.code, self.priority = core, code, priority
@@ -95,7 +98,7 @@ class Engine:
         self.steady = SteadyState(self) if skip else None
 
     def run(self) -> int:
-        """Simulate to the end, or to `stop_after`. Raises Undefined for a deadlock or more than `max_instructions` executed."""
+        """Simulate to the end, or to `stop_after`. Raises Undefined for a deadlock, or beyond `max_instructions`."""
         for stream in self.streams:
             self.env.process(self._run(stream))
         if self.stop_after is not None and self.stop_after < self.program.instructions:
@@ -166,10 +169,10 @@ class Engine:
         stream.waited.append((name, stream.since, int(self.env.now)))
 
     def _reserve(self, stream: StreamState, issue: Issue, now: int) -> int:
-        """The start: when the engine and the links are free, first come first served. Charges the engine's idle time."""
+        """The start: when engine and links are free, first come first served. Charges the idle time of the engine."""
         engine = stream.core * len(self.program.engine_names) + issue.engine
         free = self.engine_free[engine]
-        start = now if now > free else free
+        start = now if now > free else free  # noqa: FURB136 - the hot loop
         for link, _ in issue.links:
             if self.link_free[link] > start:
                 stream.waited.append((f"link {self.program.memories[link]}", start, self.link_free[link]))
@@ -209,7 +212,7 @@ class Engine:
         if queue and queue[-1][0] > done:  # in order: never before the one ahead
             done = queue[-1][0]
         queue.append((done, issue, started))
-        _At(self.env, done - now, engine).callbacks.append(self.completions[engine])  # type: ignore[union-attr]
+        _At(self.env, done - now, engine).callbacks.append(self.completions[engine])
 
     def _complete(self, core: int, engine: int, _: simpy.Event) -> None:
         _done, issue, started = self.in_flight[engine].popleft()
@@ -222,14 +225,16 @@ class Engine:
             self.signalled[index] += n
             if self.semaphores[index] > MAX_COUNT:
                 name = self.program.semaphore_names[semaphore]
-                raise Undefined("overflow", issue.text, f"semaphore {name} grows beyond {MAX_COUNT:,}, the most it can hold")
+                raise Undefined(
+                    "overflow", issue.text, f"semaphore {name} grows beyond {MAX_COUNT:,}, the most it can hold"
+                )
             if self.waiting[index]:
                 self._wake(index)
 
     def _wake(self, index: int) -> None:
         """Let every stream that waits for the semaphore look again, in this tick, in the order of streams."""
         for stream in self.waiting[index]:
-            stream.wake._ok, stream.wake._value = True, None
+            stream.wake._ok, stream.wake._value = True, None  # noqa: SLF001 - `succeed` knows no priority
             self.env.schedule(stream.wake, priority=stream.priority)  # type: ignore[arg-type]
         self.waiting[index] = []
 
@@ -248,6 +253,7 @@ class Engine:
             freed = f"only a signal in stream {', '.join(givers)} would free it" if givers else "nothing signals it"
             core = f"core {stream.core} " if self.program.cores > 1 else ""
             lines.append(
-                f"{core}stream {code.name} waits for {n} of {names[semaphore]} (has {have}) before {issue.text}; {freed}"
+                f"{core}stream {code.name} waits for {n} of {names[semaphore]} (has {have}) "
+                f"before {issue.text}; {freed}"
             )
         return Undefined("deadlock", self.program.name, "; ".join(lines))

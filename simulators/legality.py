@@ -31,11 +31,11 @@ def buffer_bytes(buffer: Buffer) -> int:
 
 
 def _check_declarations(program: Program, machine: Machine, members: Family) -> None:
-    names = [thing.name for thing in (*program.tensors, *program.buffers)]
-    _unique(names, "tensor or buffer")
     _unique([s.name for s in program.semaphores], "semaphore")
     _unique([s.name for s in program.streams], "stream")
-    for owner in (*program.tensors, *program.buffers):
+    owners: tuple[Tensor | Buffer, ...] = (*program.tensors, *program.buffers)
+    _unique([o.name for o in owners], "tensor or buffer")
+    for owner in owners:
         if owner.dtype not in DTYPES:
             raise BadInput(f"{owner.name}: unknown format '{owner.dtype}'{nearest(owner.dtype, DTYPES)}")
         if not owner.shape or min(owner.shape) < 1:
@@ -58,13 +58,17 @@ def _check_memories(program: Program, machine: Machine) -> None:
         held = [t for t in program.tensors if t.memory == name]
         total = sum(math.prod(t.shape) * size_bytes(t.dtype) for t in held)
         if total > memory.capacity:
-            detail = f"{', '.join(t.name for t in held)} take {total:,} bytes, but {machine.name} has {memory.capacity:,}"
+            detail = (
+                f"{', '.join(t.name for t in held)} take {total:,} bytes, but {machine.name} has {memory.capacity:,}"
+            )
             raise Undefined("capacity", f"memory {name}", detail)
 
 
 def _check_buffer(buffer: Buffer, spaces: Mapping[str, int], machine: Machine) -> None:
     if buffer.space not in spaces:
-        raise BadInput(f"buffer {buffer.name}: {machine.name} has no space '{buffer.space}'; it has: {', '.join(spaces)}")
+        raise BadInput(
+            f"buffer {buffer.name}: {machine.name} has no space '{buffer.space}'; it has: {', '.join(spaces)}"
+        )
     if buffer.slots < 1 or buffer.offset < 0 or buffer.offset % size_bytes(buffer.dtype):
         raise BadInput(f"buffer {buffer.name}: slots must be 1 or more, offset a multiple of the element size from 0")
     end = buffer.offset + buffer_bytes(buffer)
@@ -94,13 +98,15 @@ def _with_extents(nodes: tuple[Node, ...], extents: Extents) -> Iterator[tuple[I
             yield node, extents
 
 
-def _check_instruction(
+def _check_instruction(  # noqa: PLR0917 - all that an instruction can be checked against
     instruction: Instruction, extents: Extents, stream: Stream, program: Program, machine: Machine, members: Family
 ) -> None:
     where = f"stream {stream.name}: {instruction.op} {', '.join(r.name for r in instruction.operands)}"
     op = members.ops.get(instruction.op)
     if op is None:
-        raise BadInput(f"{where}: {members.name} machines have no '{instruction.op}'{nearest(instruction.op, members.ops)}")
+        raise BadInput(
+            f"{where}: {members.name} machines have no '{instruction.op}'{nearest(instruction.op, members.ops)}"
+        )
     least = sum(not name.endswith("?") for name in op.operands)
     if not least <= len(instruction.operands) <= len(op.operands):
         raise BadInput(f"{where}: {len(instruction.operands)} operands; {op.name} takes {', '.join(op.operands)}")
@@ -121,7 +127,9 @@ def _check_attributes(instruction: Instruction, op: Op, extents: Extents, where:
     given = dict(instruction.attributes)
     for name, value in given.items():
         if name not in allowed:
-            raise BadInput(f"{where}: unknown attribute '{name}'{nearest(name, allowed)}; allowed: {', '.join(allowed)}")
+            raise BadInput(
+                f"{where}: unknown attribute '{name}'{nearest(name, allowed)}; allowed: {', '.join(allowed)}"
+            )
         kind = allowed[name]
         kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "affine": (int, Affine)}
         good = value in kind if isinstance(kind, tuple) else isinstance(value, kinds[kind])
@@ -152,7 +160,9 @@ def _check_region(region: Region, extents: Extents, program: Program, where: str
         names = [t.name for t in program.tensors] + [b.name for b in program.buffers]
         raise BadInput(f"{where}: unknown tensor or buffer '{region.name}'{nearest(region.name, names)}")
     if isinstance(owner, Tensor) != (region.slot is None):
-        raise BadInput(f"{where}: {region.name} is a {'tensor and has no' if region.slot else 'buffer and needs a'} slot")
+        raise BadInput(
+            f"{where}: {region.name} is a {'tensor and has no' if region.slot else 'buffer and needs a'} slot"
+        )
     if region.slot is not None:
         _check_variables(region.slot, extents, where)
     if region.dims and len(region.dims) != len(owner.shape):

@@ -68,7 +68,8 @@ def check_size(program: Program, machine: Machine) -> None:
     total = tensors + program.instances * sum(family(machine.family).spaces(machine).values())
     if total > MOST_BYTES:
         raise Unsupported(
-            f"{program.name}: tensors and on-chip memories of {total:,} bytes; at most {MOST_BYTES:,} can be executed on data"
+            f"{program.name}: tensors and on-chip memories of {total:,} bytes; "
+            f"at most {MOST_BYTES:,} can be executed on data"
         )
 
 
@@ -149,7 +150,9 @@ class FunctionalMemory:
         outs = [t.name for t in self.program.tensors if t.role == "out"]
         return {n: self.tensors[n].values for n in outs}, {n: self.tensors[n].valid != 0 for n in outs}
 
-    def _view(self, core: int, region: Region, values: Mapping[str, int], issue: Issue) -> tuple[np.ndarray, np.ndarray]:
+    def _view(
+        self, core: int, region: Region, values: Mapping[str, int], issue: Issue
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(values, validity) of a region as numpy views. Raises Undefined out of bounds."""
         storage = self.tensors.get(region.name) or self.buffers[core][region.name]
         data, valid = storage.values, storage.valid
@@ -206,7 +209,8 @@ def _tensor(tensor: Tensor, inputs: Mapping[str, np.ndarray], noise: np.random.G
     given = inputs[tensor.name]
     if given.shape != tensor.shape or given.dtype != dtype:
         raise BadInput(
-            f"input {tensor.name}: {given.dtype}{list(given.shape)}, but the program says {tensor.dtype}{list(tensor.shape)}"
+            f"input {tensor.name}: {given.dtype}{list(given.shape)}, "
+            f"but the program says {tensor.dtype}{list(tensor.shape)}"
         )
     return _Storage(given.copy(), np.full(tensor.shape, np.iinfo(word).max, word), 0)
 

@@ -43,12 +43,16 @@ def simulate(
     compiled = compile_program(program, machine)
     steps = compiled.instructions if stop_after is None else min(compiled.instructions, stop_after)
     if (mode == "full" or timeline is not None) and steps > max_instructions:
-        raise Unsupported(f"{program.name} issues {steps:,} instructions; at most {max_instructions:,} are executed one by one")
+        raise Unsupported(
+            f"{program.name} issues {steps:,} instructions; at most {max_instructions:,} are executed one by one"
+        )
     memory = None
     observers: list[Observer] = []
     if mode == "full":
         check_size(program, machine)
-        memory = FunctionalMemory(compiled, machine, inputs if inputs is not None else random_inputs(program), poison_seed)
+        memory = FunctionalMemory(
+            compiled, machine, inputs if inputs is not None else random_inputs(program), poison_seed
+        )
         observers.append(memory)
     if timeline is not None:
         observers.append(_TimelineObserver(timeline, compiled))
@@ -74,9 +78,7 @@ def random_inputs(program: Program, seed: int = 0) -> dict[str, np.ndarray]:
     from .formats import DTYPES
 
     noise = np.random.Generator(np.random.PCG64(seed))
-    return {
-        t.name: noise.integers(-8, 8, t.shape).astype(DTYPES[t.dtype]) for t in program.tensors if t.role != "out"
-    }
+    return {t.name: noise.integers(-8, 8, t.shape).astype(DTYPES[t.dtype]) for t in program.tensors if t.role != "out"}
 
 
 def _timing(engine: Engine, compiled: CompiledProgram, machine: Machine, ticks: int, mode: Mode) -> Timing:
@@ -93,7 +95,8 @@ def _timing(engine: Engine, compiled: CompiledProgram, machine: Machine, ticks: 
             for memory, moved in issue.traffic:
                 traffic[memory] += times * moved
     engines = {}
-    for index, taken in enumerate(busy):
+    for index, reserved in enumerate(busy):
+        taken = reserved
         core, name = index // len(names), names[index % len(names)]
         stalls = {reason: t for (e, reason), t in sorted(engine.stalls.items()) if e == index}
         rest = ticks - taken - sum(stalls.values())
@@ -134,5 +137,3 @@ class _TimelineObserver:
 
     def complete(self, core: int, issue: Issue, started: object) -> None:
         """Nothing: results are not shown."""
-
-

@@ -65,7 +65,7 @@ class _Period:
     ticks: int
     moves: tuple[_Move, ...]
     semaphores: tuple[tuple[int, int, int, int], ...]  # (semaphore, given, taken, count) of those that were touched
-    idle: tuple[tuple[int, History], ...]  # (engine or stream, for how long idle) of those that were not idle throughout
+    idle: tuple[tuple[int, History], ...]  # (engine or stream, how long idle) of those not idle throughout
     unused: tuple[int, ...]  # engines and streams that were
     issued: tuple[tuple[int, int], ...]
     stalls: tuple[tuple[StallKey, int], ...]
@@ -132,7 +132,9 @@ class SteadyState:
         now = int(engine.env.now)
         return (
             stream.priority,
-            tuple([(s.pc, s.taken, _blocked(s), s.resume_at - now if s.resume_at >= 0 else -1) for s in engine.streams]),
+            tuple(
+                [(s.pc, s.taken, _blocked(s), s.resume_at - now if s.resume_at >= 0 else -1) for s in engine.streams]
+            ),
             tuple([free - now if free > now else 0 for free in engine.engine_free]),
             tuple([free - now if free > now else 0 for free in engine.link_free]),
             tuple([tuple([(done - now, i.number) for done, i, _ in q]) for q in engine.in_flight]),
@@ -206,7 +208,10 @@ class SteadyState:
         """Whether all that the state does not hold is as the period needs it."""
         engine = self.engine
         counters = [engine.streams[m.stream].counters for m in period.moves]
-        if any(tuple(c[m.depth + 1 : m.depth + 1 + len(m.inner)]) != m.inner for m, c in zip(period.moves, counters, strict=True)):
+        if any(
+            tuple(c[m.depth + 1 : m.depth + 1 + len(m.inner)]) != m.inner
+            for m, c in zip(period.moves, counters, strict=True)
+        ):
             return False
         if any(given and took and engine.semaphores[i] != count for i, given, took, count in period.semaphores):
             return False
@@ -224,7 +229,7 @@ class SteadyState:
                 continue
             count = engine.semaphores[i]
             fit = min(fit, count // took if took else (MAX_COUNT - count) // given)
-            for stream in engine.streams if given else ():  # not `waiting`: one may be woken, and look later in this tick
+            for stream in engine.streams if given else ():  # not `waiting`: one may be woken, to look later in this tick
                 if stream.blocked_on == i:
                     fit = min(fit, (engine.needed(stream) - 1 - count) // given)
         return fit
@@ -250,7 +255,7 @@ class SteadyState:
         return True
 
     def _age(self, unused: tuple[int, ...], jumped: int) -> None:
-        """What was idle in all of the period has been idle over the jump too: env.now stood still, so it began earlier."""
+        """What was idle in all of the period was idle over the jump too: env.now stood still, so it began earlier."""
         engine = self.engine
         engines = len(engine.engine_free)
         for i in unused:

@@ -51,7 +51,9 @@ def cost(instruction: Instruction, unit: int, program: Program, machine: Machine
     return _priced(instruction, spec, "vector", work, work + spec.vector.latency)
 
 
-def _priced(instruction: Instruction, spec: Systolic, engine: str, work: int, latency: int, multiply_adds: int = 0) -> Cost:
+def _priced(  # noqa: PLR0917 - the columns of one row
+    instruction: Instruction, spec: Systolic, engine: str, work: int, latency: int, multiply_adds: int = 0
+) -> Cost:
     """Cost of `work` cycles on the engine and `latency` to the result, with issue and semaphore time added."""
     occupancy = max(work, spec.issue, 1)
     latency = max(latency, occupancy) + spec.issue + (spec.semaphore if instruction.signals else 0)

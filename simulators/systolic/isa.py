@@ -44,8 +44,10 @@ def inner_product(x: np.ndarray, w: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """
     if x.dtype == np.int8:
         wide = np.float32 if x.shape[1] << 14 <= EXACT_FLOAT32 else np.float64
-        return (x.astype(wide) @ w.astype(wide)).astype(np.int64).astype(dtype)
-    return (x.astype(np.float64) @ w.astype(np.float64)).astype(dtype)
+        whole: np.ndarray = (x.astype(wide) @ w.astype(wide)).astype(np.int64).astype(dtype)
+        return whole
+    rounded: np.ndarray = (x.astype(np.float64) @ w.astype(np.float64)).astype(dtype)
+    return rounded
 
 
 def _multiply(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarray:
@@ -62,7 +64,8 @@ def _drain(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarr
 def requantize(total: np.ndarray, multiplier: int, shift: int, relu: bool) -> np.ndarray:
     """int8 from int64 sums: `clamp((total * multiplier + 2**(shift-1)) >> shift)`; halves round up (towards +inf)."""
     scaled = (total * multiplier + (1 << (shift - 1))) >> shift
-    return np.clip(scaled, 0 if relu else INT8_LOW, INT8_HIGH).astype(np.int8)
+    narrow: np.ndarray = np.clip(scaled, 0 if relu else INT8_LOW, INT8_HIGH).astype(np.int8)
+    return narrow
 
 
 def _requantize(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarray:
@@ -107,7 +110,7 @@ def _unary(function: Any) -> Any:
 
 
 def _correct(function: Any) -> Any:
-    """`function` of fp32, correctly rounded but for rare double rounding: numpy's own fp32 versions differ by machine."""
+    """`function` of fp32, rounded correctly but for rare double rounding: numpy's own fp32 differs by machine."""
     return lambda a: function(a.astype(np.float64)).astype(np.float32)
 
 
@@ -134,6 +137,7 @@ def _accumulated(attributes: Attributes) -> Access:
 
 ACCUMULATE = {"accumulate": "affine"}
 ACTIVATION = {"activation?": ("none", "relu")}
+SCALE = {"factor": "float", "offset?": "float"}
 
 OPS: Mapping[str, Op] = {
     op.name: op
@@ -142,7 +146,7 @@ OPS: Mapping[str, Op] = {
         Op("fill", "write one value to a buffer", "load", ("buffer",), {"value": "int"}, _fill, _written),
         Op("store", "copy from a buffer to memory", "store", ("tensor", "buffer"), {}, _copy, _written),
         Op("shift", "weights into a register plane", "weights", ("plane", "w"), {}, _copy, _written),
-        Op("matmul", "rows of x through the plane", "matrix", ("acc", "x", "plane"), ACCUMULATE, _multiply, _accumulated),
+        Op("matmul", "rows of x through a plane", "matrix", ("acc", "x", "plane"), ACCUMULATE, _multiply, _accumulated),
         Op("mac", "x @ w into the results", "matrix", ("result", "x", "w"), ACCUMULATE, _multiply, _accumulated),
         Op("drain", "results to the accumulator", "drain", ("acc", "result"), ACCUMULATE, _drain, _accumulated),
         Op("sync", "waits and signals, nothing else", "vector", (), {}, _nothing, _written),
@@ -166,9 +170,9 @@ OPS: Mapping[str, Op] = {
         Op("reciprocal", "1 / a", "vector", ("dst", "a"), {}, _unary(_correct(lambda a: 1 / a)), _written),
         Op("rsqrt", "1 / sqrt(a)", "vector", ("dst", "a"), {}, _unary(_correct(lambda a: 1 / np.sqrt(a))), _written),
         Op("square", "a * a", "vector", ("dst", "a"), {}, _unary(np.square), _written),
-        Op("scale", "a * factor + offset", "vector", ("dst", "a"), {"factor": "float", "offset?": "float"}, _scale, _written),
-        Op("sum", "over the last dimension", "vector", ("dst", "a"), ACCUMULATE, _reduce(np.sum, np.add), _accumulated),
-        Op("max", "over the last dimension", "vector", ("dst", "a"), ACCUMULATE, _reduce(np.max, np.maximum), _accumulated),
+        Op("scale", "a * factor + offset", "vector", ("dst", "a"), SCALE, _scale, _written),
+        Op("sum", "of the last axis", "vector", ("dst", "a"), ACCUMULATE, _reduce(np.sum, np.add), _accumulated),
+        Op("max", "of the last axis", "vector", ("dst", "a"), ACCUMULATE, _reduce(np.max, np.maximum), _accumulated),
     )
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Which instructions a systolic machine can execute: spaces, formats and shapes. Bounds and order are checked elsewhere."""
+"""Which instructions a systolic machine can execute: spaces, formats, shapes. Not bounds, not order."""
 
 from __future__ import annotations
 

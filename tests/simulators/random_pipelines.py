@@ -1,10 +1,10 @@
-"""Random pipelines of streams that never deadlock, on a machine of a family whose instructions name their own price.
+"""Random pipelines of streams that never deadlock, on a machine whose instructions name their own price.
 
-Stages form a graph without cycles. Each runs a number of rounds and fires several times in each. A channel from one stage
-to another is a ring of slots with a `full` and a `free` semaphore: the producer takes and gives one slot a firing, the
-consumer takes the slots of a whole round at its first firing and gives them back at its last. As a ring holds a round or
-more, round after round can run in the order of the graph, so no draw deadlocks. Loops are cut at random and differently in
-each stage; engines and links are shared at random; latencies and link times are anything.
+Stages form a graph without cycles. Each runs a number of rounds and fires several times in each. A channel from one
+stage to another is a ring of slots with a `full` and a `free` semaphore: the producer takes and gives one slot a
+firing, the consumer takes the slots of a whole round at its first firing and gives them back at its last. As a ring
+holds a round or more, round after round can run in the order of the graph, so no draw deadlocks. Loops are cut at
+random and differently in each stage; engines and links are shared at random; latencies and link times are anything.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Priced:
     name = "priced"
     spec_model = BaseModel
     ops: Mapping[str, Op] = {
-        "step": Op("step", "", "", (), {f"{key}?": kind for key, kind in PRICE.items()}, lambda out, s, a: out, lambda a: "w")
+        "step": Op(
+            "step", "", "", (), {f"{key}?": kind for key, kind in PRICE.items()}, lambda out, *_: out, lambda _: "w"
+        )
     }
 
     def spaces(self, machine: Any) -> Mapping[str, int]:
@@ -59,7 +61,9 @@ class Priced:
 def priced_machine() -> Machine:
     link = Memory(bandwidth=1e9, latency=0.0, burst_bytes=1, capacity=1 << 30, efficiency=1.0)
     memories = {f"link{i}": link for i in range(LINKS)}
-    return Machine(name="priced", title="priced", family="priced", clock_hz=1e9, cores=CORES, memories=memories, spec=None)
+    return Machine(
+        name="priced", title="priced", family="priced", clock_hz=1e9, cores=CORES, memories=memories, spec=None
+    )
 
 
 @contextlib.contextmanager
@@ -67,11 +71,13 @@ def priced_family() -> Iterator[Machine]:
     """While this is open, programs run on the machine it gives."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (compiled, legality, memory):
-            patch.setattr(module, "family", lambda name: Priced())
+            patch.setattr(module, "family", lambda _: Priced())
         yield priced_machine()
 
 
-def step(engine: int, busy: int, flight: int = 0, *, waits: Sequence[Count] = (), signals: Sequence[Count] = (), **more: int):
+def step(
+    engine: int, busy: int, flight: int = 0, *, waits: Sequence[Count] = (), signals: Sequence[Count] = (), **more: int
+):
     """One instruction."""
     attributes = {"engine": engine, "busy": busy, "flight": flight, **more}
     return Instruction("step", (), tuple(sorted(attributes.items())), tuple(waits), tuple(signals))
@@ -129,9 +135,7 @@ def pipelines(draw: DrawFn, most_rounds: int = 40) -> Program:
     return random_pipeline(lambda low, high: draw(st.integers(low, high)), most_rounds)
 
 
-def _round(
-    choose: Choose, rule: Rule, firings: int, spans: tuple[int, int], names: Iterator[int]
-) -> tuple[Node, ...]:
+def _round(choose: Choose, rule: Rule, firings: int, spans: tuple[int, int], names: Iterator[int]) -> tuple[Node, ...]:
     """The firings of one round; those between the first and the last share a loop."""
 
     def fire(*, first: bool, last: bool) -> tuple[Node, ...]:

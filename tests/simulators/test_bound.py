@@ -95,7 +95,9 @@ GROWN = {
 
 @given(st.sampled_from(sorted(GROWN)), st.integers(1, 9), st.integers(0, 10**9), st.integers(0, 10**9))
 def test_more_of_anything_never_makes_the_bound_worse(what, factor, multiply_adds, moved):
-    less, more = (lower_bound_ticks(multiply_adds, "int8", {"dram": moved}, GROWN[what](f)) for f in (factor, factor + 1))
+    less, more = (
+        lower_bound_ticks(multiply_adds, "int8", {"dram": moved}, GROWN[what](f)) for f in (factor, factor + 1)
+    )
     assert more <= less
 
 

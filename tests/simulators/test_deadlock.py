@@ -48,7 +48,10 @@ def test_each_core_is_named():
 
 
 def test_streams_that_are_done_are_not_blamed():
-    text = explained({"good": [Loop("i", 9, (step(0, 1, signals=[Count("x")]),))], "bad": [step(1, 1, waits=[Count("x", 10)])]}, {"x": 0})
+    text = explained(
+        {"good": [Loop("i", 9, (step(0, 1, signals=[Count("x")]),))], "bad": [step(1, 1, waits=[Count("x", 10)])]},
+        {"x": 0},
+    )
     assert text.startswith("deadlock at pipeline: stream bad waits for 10 of x (has 9)")
     assert "stream good waits" not in text
 

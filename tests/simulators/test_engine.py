@@ -17,7 +17,9 @@ from presil.simulators.timing import Timing
 from .random_pipelines import pipeline, pipelines, priced_family, step
 
 
-def timed(streams, semaphores=None, *, cores: int = 1, **options) -> tuple[Timing, dict[tuple[int, str], list[tuple[int, int]]]]:
+def timed(
+    streams, semaphores=None, *, cores: int = 1, **options
+) -> tuple[Timing, dict[tuple[int, str], list[tuple[int, int]]]]:
     """(timing, {(core, engine): [(start, end of occupancy)]}) in ticks."""
     timeline = Timeline()
     with priced_family() as machine:
@@ -90,8 +92,8 @@ def test_the_first_stream_of_the_text_takes_a_unit_that_two_wait_for():
 
 def test_two_streams_share_an_engine_first_come_first_served():
     streams = {"a": [Loop("i", 3, (step(0, 4),))], "b": [step(0, 3)]}
-    # Both come at 0: a is first in the text. a comes back at 0 as well, before b: it is served until 8, then b; a's last
-    # one comes when its second starts, at 4, when b is in line already.
+    # Both come at 0: a is first in the text. a comes back at 0 as well, before b: it is served until 8, then b; the
+    # last of a comes when its second starts, at 4, when b is in line already.
     assert timed(streams)[1][0, "engine0"] == [(0, 4), (4, 8), (8, 11), (11, 15)]
 
 
@@ -157,7 +159,9 @@ def test_a_run_of_every_instruction_that_would_be_too_long_is_refused_before_it_
         assert simulate(program, machine).timing.ticks == 10**18  # which skip mode times at once
 
 
-@pytest.mark.parametrize("error", [Undefined("race", "here", "why"), BadInput("what", file="f", line=3), Unsupported("no")])
+@pytest.mark.parametrize(
+    "error", [Undefined("race", "here", "why"), BadInput("what", file="f", line=3), Unsupported("no")]
+)
 def test_errors_come_whole_out_of_another_process(error):
-    again = pickle.loads(pickle.dumps(error))
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     assert (type(again), str(again)) == (type(error), str(error))

@@ -31,7 +31,9 @@ SLOW = {"lanes": 8, "latency": 30}
 
 
 def run(body: str, *, machine=None, **options):
-    return simulate(parse(HEAD + body), machine or tiny(vector=SLOW), mode="full", inputs={"x": X}, **options).outputs["y"]
+    return simulate(parse(HEAD + body), machine or tiny(vector=SLOW), mode="full", inputs={"x": X}, **options).outputs[
+        "y"
+    ]
 
 
 def test_results_of_one_engine_are_seen_by_the_next_without_a_wait():
@@ -214,8 +216,12 @@ def test_floats_overflow_to_infinity_without_a_warning():
 
 
 def test_what_is_too_large_to_hold_is_refused_before_it_is_allocated():
-    program = parse(HEAD.replace("tensor x: int8[8]", "tensor x: int8[1099511627776]") + "stream load { load a{0}, x[0 +: 8] }")
+    program = parse(
+        HEAD.replace("tensor x: int8[8]", "tensor x: int8[1099511627776]") + "stream load { load a{0}, x[0 +: 8] }"
+    )
     machine = tiny(memories={"dram": memory(capacity=1 << 42)})
     assert simulate(program, machine).timing.ticks > 0
-    with pytest.raises(Unsupported, match="p: tensors and on-chip memories of 1,099,511,6.* bytes; at most 4,294,967,296"):
+    with pytest.raises(
+        Unsupported, match=r"p: tensors and on-chip memories of 1,099,511,6.* bytes; at most 4,294,967,296"
+    ):
         simulate(program, machine, mode="full")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,12 +17,16 @@ from presil.simulators.timing import TICKS_PER_CYCLE
 from .tiny import memory, tiny
 
 
-def region(sizes: tuple[int, ...], steps: tuple[int, ...] | None = None, name: str = "x", slot: Affine | None = None) -> Region:
+def region(
+    sizes: tuple[int, ...], steps: tuple[int, ...] | None = None, name: str = "x", slot: Affine | None = None
+) -> Region:
     pairs = zip(sizes, steps or (1,) * len(sizes), strict=True)
     return Region(name, slot, tuple(Dim(Affine(), size, step) for size, step in pairs))
 
 
-def transfer(shape, sizes, steps=None, *, op="load", machine=None, dtype="int8", space="scratchpad", signals=(), unit=0) -> Cost:
+def transfer(
+    shape, sizes, steps=None, *, op="load", machine=None, dtype="int8", space="scratchpad", signals=(), unit=0
+) -> Cost:
     """The price of moving a region of a tensor of `shape` to or from a buffer of its sizes."""
     tensor = Tensor("x", dtype, shape, "in" if op == "load" else "out", "dram")
     buffer = Buffer("b", dtype, sizes, 1, space, 0)
@@ -136,7 +142,7 @@ def test_contiguous_runs_are_those_one_counts(data):
     for extent, size, step in reversed(list(zip(shape, sizes, steps, strict=True))):
         addresses = [i * step * stride + a for i in range(size) for a in addresses]
         stride *= extent
-    breaks = sum(b != a + 1 for a, b in zip(addresses, addresses[1:], strict=False))
+    breaks = sum(b != a + 1 for a, b in itertools.pairwise(addresses))
     runs, length = contiguous_runs(region(sizes, steps), Tensor("x", "int8", shape, "in", "dram"))
     assert runs * length == len(addresses)
     assert runs >= breaks + 1  # never fewer; more only where rows happen to touch across a gap in the region
@@ -175,7 +181,9 @@ def test_issue_and_semaphores_are_paid_for():
     machine = tiny(issue=4, semaphore=3)
     assert cycles(matmul(17, machine=machine)) == (17, 17 + 6 + 4)
     assert cycles(matmul(1, machine=machine)) == (4, 1 + 6 + 4)  # never taken for less than the issue of the next
-    signalled = on_chip("relu", ("scratchpad", "int8", (1, 5)), ("scratchpad", "int8", (1, 5)), machine=machine, signals=(Count("s"),))
+    signalled = on_chip(
+        "relu", ("scratchpad", "int8", (1, 5)), ("scratchpad", "int8", (1, 5)), machine=machine, signals=(Count("s"),)
+    )
     assert cycles(signalled) == (4, 4 + 4 + 3)
     assert cycles(transfer((8,), (8,), machine=machine, signals=(Count("s"),))) == (4, 4 + 20 + 4 + 3)
 

@@ -1,8 +1,8 @@
-"""Cycle by cycle, by hand: arrays of 3 rows and 5 columns, inner length 7, so that rows, columns and lengths are unlike.
+"""Cycle by cycle, by hand: arrays of 3 rows and 5 columns, inner length 7, so that no two sizes are alike.
 
-The machine (`tiny.py`): memory at 1 byte a cycle and 20 cycles to the first byte, nothing to pay for issue, semaphores and
-transfer set-up. Rows R = 3, columns C = 5. An array is taken for as many cycles as rows (or inner elements) go in; the last
-sum comes out R + C - 2 = 6 cycles after the last one went in. A plane shifts in, and drains, in R = 3 cycles.
+The machine (`tiny.py`): memory at 1 byte a cycle and 20 cycles to the first byte, nothing to pay for issue, semaphores
+and transfer set-up. Rows R = 3, columns C = 5. An array is taken for as many cycles as rows (or inner elements) go in;
+the last sum comes out R + C - 2 = 6 cycles after the last one went in. A plane shifts in, and drains, in R = 3 cycles.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def test_output_stationary_with_two_planes():
 
 
 def test_output_stationary_with_one_plane():
-    # The second product waits until the first has drained, at 103 + 3 = 106: until 113, stands at 119, drains until 122.
+    # The second product waits until the first has drained, at 103 + 3 = 106: until 113, there at 119, drains until 122.
     cycles, busy, timing = played(OUTPUT_STATIONARY, planes=1)
     assert busy["matrix"] == [("mac", 90, 97), ("mac", 106, 113)]
     assert busy["drain"] == [("drain", 103, 106), ("drain", 119, 122)]
@@ -176,7 +176,11 @@ PROBES = {
     "load": (23, "", "relu out{0}, lb{0}[0 +: 3, 0 +: 1]"),
     "shift": (7, "", "matmul acc{0}, xb{0}, p{0} accumulate=0"),
     "matmul": (17, "matmul acc{0}, xb{0}, p{0} accumulate=0 wait(p_full)", "relu sums{0}, acc{0}"),
-    "mac": (13, "mac r{0}, xb{0}[0 +: 3, 0 +: 3], wb{0} accumulate=0 wait(w_full)", "drain acc{0}[0 +: 3, 0 +: 5], r{0}"),
+    "mac": (
+        13,
+        "mac r{0}, xb{0}[0 +: 3, 0 +: 3], wb{0} accumulate=0 wait(w_full)",
+        "drain acc{0}[0 +: 3, 0 +: 5], r{0}",
+    ),
 }
 TIGHT = """
 program "tight" on "tiny"
@@ -223,7 +227,9 @@ def probed(name: str, cycle: int):
 def test_a_result_can_be_read_in_its_cycle_and_not_one_cycle_sooner(name):
     cycle = PROBES[name][0]
     probed(name, cycle)
-    with pytest.raises(Undefined, match="uninitialised at .*is read where nothing was written yet, or while its write"):
+    with pytest.raises(
+        Undefined, match=r"uninitialised at .*is read where nothing was written yet, or while its write"
+    ):
         probed(name, cycle - 1)
 
 

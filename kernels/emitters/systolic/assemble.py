@@ -38,10 +38,8 @@ def epilogue(workload: Workload) -> Epilogue:
     return Epilogue(op, tuple(sorted(attributes.items())), out)
 
 
-def core_offsets(
-    totals: Mapping[str, int], split: Choice, cores: int
-) -> tuple[dict[str, int], dict[str, Affine]]:
-    """(elements per core, where they begin) of each dimension when the cores share dimension `split` (`1`: one core)."""
+def core_offsets(totals: Mapping[str, int], split: Choice, cores: int) -> tuple[dict[str, int], dict[str, Affine]]:
+    """(elements per core, where they begin) of each dimension when cores share dimension `split` (`1`: one core)."""
     own = dict(totals)
     offsets = {name: Affine() for name in totals}
     if split != "1":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,11 +20,25 @@ Shape = tuple[int, ...]
 class Layout(Protocol):
     """How an operator's tensors become blocks. Block shapes are those of the largest tiles."""
 
-    x_block: Shape  # last dimension: inner length
-    w_block: Shape  # last dimension: outputs
-    y_block: Shape  # last dimension: outputs
-    bias: Shape | None  # of the whole bias
-    taps: tuple[Axis, ...]  # loops over kernel positions inside a block
+    @property
+    def x_block(self) -> Shape:
+        """Shape of a block of x; last dimension: inner length."""
+
+    @property
+    def w_block(self) -> Shape:
+        """Shape of a block of w; last dimension: outputs."""
+
+    @property
+    def y_block(self) -> Shape:
+        """Shape of a block of y; last dimension: outputs."""
+
+    @property
+    def bias(self) -> Shape | None:
+        """Shape of the whole bias."""
+
+    @property
+    def taps(self) -> tuple[Axis, ...]:
+        """Loops over kernel positions inside a block."""
 
     def inner_length(self, size: int) -> int:
         """Inner length of a block (at one kernel position, if there are `taps`) whose tile along k has `size`."""
@@ -175,8 +189,8 @@ class Blocking:
         return math.prod(places[a.name].size for a in self.m)
 
 
-def _count(axes: Sequence[Axis] | object) -> int:
-    return math.prod(a.count for a in axes)  # type: ignore[attr-defined]
+def _count(axes: Iterable[Axis]) -> int:
+    return math.prod(a.count for a in axes)
 
 
 def _ends(name: str, axes: Sequence[Axis]) -> tuple[Condition, ...]:
@@ -185,7 +199,7 @@ def _ends(name: str, axes: Sequence[Axis]) -> tuple[Condition, ...]:
 
 
 def columns(size: int, array: int, arrays: int) -> tuple[int, int]:
-    """(first, number) of the columns of a block of `size` outputs that one of `arrays` computes; as alike as possible."""
+    """(first, number) of the columns of a block of `size` outputs that one of `arrays` computes; all about as many."""
     share, rest = divmod(size, arrays)
     return array * share + min(array, rest), share + (array < rest)
 

@@ -1,7 +1,7 @@
 """Matrix products in blocks on a systolic machine: the streams that matmul and convolution share.
 
-A contraction is `y[m, n] = sum over k of x[m, k] w[k, n]` for each group g. How x, w and y lie in memory is the business
-of the operator (a `Layout`); when blocks move, where streams wait and who frees what is decided here:
+A contraction is `y[m, n] = sum over k of x[m, k] w[k, n]` for each group g. How x, w and y lie in memory is for the
+operator to say (a `Layout`); when blocks move, where streams wait and who frees what is decided here:
 
   loadx, loadw   blocks from memory into rings       shift    weights into a plane of the array
   matrix         rows of x through the plane, sums in the accumulator (output-stationary: mac, then drain)
@@ -17,7 +17,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from presil.simulators.program import Affine, Attribute, Buffer, Count, Dim, Instruction, Node, Region, Semaphore, Stream
+from presil.simulators.program import (
+    Affine,
+    Attribute,
+    Buffer,
+    Count,
+    Dim,
+    Instruction,
+    Node,
+    Region,
+    Semaphore,
+    Stream,
+)
 from presil.simulators.systolic.legality import plane_space
 from presil.simulators.systolic.spec import Systolic
 
@@ -163,9 +174,7 @@ class Contraction:
 
         def body(places: Places, true: frozenset[str]) -> list[Node]:
             block = Region("yb", number(b.y_axes, places), self.layout.y_filled(places))
-            return [
-                Instruction("store", (self.layout.y_target(places), block), (), self._full("y"), self._y_free())
-            ]
+            return [Instruction("store", (self.layout.y_target(places), block), (), self._full("y"), self._y_free())]
 
         return nest(b.y_axes, body)
 
@@ -255,7 +264,9 @@ class Contraction:
             operands = (
                 self._plane(plane, b.rows(places), nn.size),
                 Region("xb", number(b.x_axes, places), self.layout.x_rows(places, inner)),
-                Region("wb", number(b.w_axes, places), self.layout.w_part(places, inner, Dim(nn.start + first, nn.size))),
+                Region(
+                    "wb", number(b.w_axes, places), self.layout.w_part(places, inner, Dim(nn.start + first, nn.size))
+                ),
             )
             return Instruction("mac", operands, _accumulate(places, [t.name for t in self.layout.taps]), waits, signals)
 

@@ -1,9 +1,9 @@
 """conv2d on a systolic machine: images x rows x columns of outputs against filters, in two lowerings.
 
-direct   a block of x holds the pixels under a block of outputs, halo included, once; every kernel position is a product
-         of shifted views of it. The inner length on the array is the channels of one pixel.
-im2col   transfers write each kernel position into its own run of channels, so the inner length is r * s * channels: more
-         traffic, but a full array where there are few channels. 1x1 kernels have only this one: nothing is copied twice.
+direct   a block of x holds the pixels under a block of outputs, halo included, once; every kernel position is a
+         product of shifted views of it. The inner length on the array is the channels of one pixel.
+im2col   transfers write each kernel position into its own run of channels, so the inner length is r * s * channels:
+         more traffic, but a full array where there are few channels. 1x1 kernels have only this one.
 
 Padding is written by `fill` before the pixels; tiles that touch it are peeled.
 """
@@ -74,7 +74,7 @@ class Conv2dEmitter:
 def least_channels(workload: Workload, spec: Systolic) -> int:
     """The smallest block of channels: the rows of the array, or less where two blocks of weights would not fit.
 
-    A block of weights holds all kernel positions: 3x3 of 256 x 256 channels are more than the weight buffer of a TPU v1.
+    A block of weights holds all kernel positions: 3x3 of 256 x 256 channels are more than the weight buffer of TPU v1.
     """
     have = spec.weight_buffer or spec.scratchpad
     taps, columns = workload.int("r") * workload.int("s"), min(spec.array.columns, workload.int("f"))

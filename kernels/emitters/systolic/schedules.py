@@ -59,7 +59,7 @@ def edge(schedule: Schedule) -> Edge:
     return cast(Edge, schedule["edge"])
 
 
-def blocking(
+def blocking(  # noqa: PLR0917 - both operators have them at hand in this order
     schedule: Schedule,
     g: tuple[Axis, ...],
     m: tuple[Axis, ...],
@@ -82,9 +82,7 @@ def blocking(
         acc_slots=number(schedule, "acc_slots"),
         y_slots=number(schedule, "y_slots"),
         dataflow=str(schedule["dataflow"]),
-        arrays=min(spec.array.count, min(t.size for t in n.tiles)),
+        arrays=min(spec.array.count, *(t.size for t in n.tiles)),
         input=types[0],
         accumulator=types[1],
     )
-
-

@@ -10,7 +10,7 @@ from presil.simulators.program import Affine, Instruction, Loop, Node
 Advances = Callable[[Instruction], bool]
 
 
-def numbered(nodes: tuple[Node, ...], ring: str, advances: Advances = lambda instruction: True) -> tuple[Node, ...]:
+def numbered(nodes: tuple[Node, ...], ring: str, advances: Advances = lambda _: True) -> tuple[Node, ...]:
     """`nodes` with the slot of every region of `ring` set to the number of advancing uses executed before it.
 
     Exact where loop bodies differ in how often they use the ring: each loop variable counts the uses in its own body.
@@ -24,7 +24,9 @@ def _number(nodes: tuple[Node, ...], ring: str, advances: Advances, before: Affi
     for node in nodes:
         if isinstance(node, Loop):
             each = _uses(node.body, ring, advances)
-            done.append(replace(node, body=tuple(_number(node.body, ring, advances, before + Affine.var(node.var, each)))))
+            done.append(
+                replace(node, body=tuple(_number(node.body, ring, advances, before + Affine.var(node.var, each))))
+            )
             before = before + each * node.trips
             continue
         operands = tuple(replace(r, slot=before) if r.name == ring else r for r in node.operands)

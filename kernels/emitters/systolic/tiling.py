@@ -16,6 +16,7 @@ from presil.simulators.program import Affine, Loop, Node
 
 Edge = Literal["peel", "even"]
 End = Literal["first", "last"]
+ZERO = Affine()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Axis:
 
     name: str
     tiles: tuple[Tile, ...]
-    offset: Affine = Affine()
+    offset: Affine = ZERO
 
     @property
     def count(self) -> int:
@@ -58,7 +59,7 @@ def cut(name: str, total: int, size: int, edge: Edge = "peel", offset: Affine | 
     else:
         sizes = [size] * (total // size) + ([total % size] if total % size else [])
     starts = [0, *itertools.accumulate(sizes)]
-    return Axis(name, tuple(Tile(i, starts[i], n) for i, n in enumerate(sizes)), offset or Affine())
+    return Axis(name, tuple(Tile(i, starts[i], n) for i, n in enumerate(sizes)), offset or ZERO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def nest(
     axes: Sequence[Axis],
     body: Body,
     conditions: Sequence[Condition] = (),
-    signature: Signature = lambda axis, tile: tile.size,
+    signature: Signature = lambda _, tile: tile.size,
 ) -> tuple[Node, ...]:
     """Loops over all tiles of `axes`, outermost first, around what `body(places, true conditions)` gives.
 

@@ -137,7 +137,11 @@ def test_more_slots_and_more_cores_are_faster_where_transfers_bind():
 
 def test_cores_share_what_they_can_divide():
     machine = tiny(cores=3)
-    axis = next(a for a in MATMUL.space(parse_workload("matmul:batch=2,m=6,n=5,k=4,dtype=int8"), machine).axes if a.name == "cores")
+    axis = next(
+        a
+        for a in MATMUL.space(parse_workload("matmul:batch=2,m=6,n=5,k=4,dtype=int8"), machine).axes
+        if a.name == "cores"
+    )
     assert axis.choices == ("m", "1")
     workload = parse_workload("matmul:batch=6,m=6,n=9,k=4,dtype=int8")
     for split in ("batch", "m", "n"):

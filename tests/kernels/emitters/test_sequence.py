@@ -24,7 +24,8 @@ BODIES = st.recursive(st.lists(USES, min_size=1, max_size=3).map(tuple), loops, 
 def renamed(nodes: tuple[Node, ...], depth: int = 0) -> tuple[Node, ...]:
     """Loop variables by depth: a nest never names one twice."""
     return tuple(
-        Loop(f"v{depth}", node.trips, renamed(node.body, depth + 1)) if isinstance(node, Loop) else node for node in nodes
+        Loop(f"v{depth}", node.trips, renamed(node.body, depth + 1)) if isinstance(node, Loop) else node
+        for node in nodes
     )
 
 

@@ -90,5 +90,5 @@ def test_what_is_alike_shares_a_loop_and_nothing_else_is_split():
 
 def test_a_signature_splits_what_it_tells_apart():
     axis = cut("h", 8, 2)
-    nodes = nest([axis], lambda places, true: [Instruction("op")], signature=lambda axis, tile: tile.index == 2)
+    nodes = nest([axis], lambda *_: [Instruction("op")], signature=lambda _, tile: tile.index == 2)
     assert nodes == (Loop("h", 2, (Instruction("op"),)), Instruction("op"), Instruction("op"))
