@@ -229,7 +229,8 @@ class SteadyState:
                 continue
             count = engine.semaphores[i]
             fit = min(fit, count // took if took else (MAX_COUNT - count) // given)
-            for stream in engine.streams if given else ():  # not `waiting`: one may be woken, to look later in this tick
+            # Not `waiting`: a stream may be woken, and look later in this tick.
+            for stream in engine.streams if given else ():
                 if stream.blocked_on == i:
                     fit = min(fit, (engine.needed(stream) - 1 - count) // given)
         return fit
