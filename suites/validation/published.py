@@ -36,7 +36,7 @@ class PublishedRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRow:
     """A published figure and ours. `error_percent` is 100 * (ours / published - 1), or `ours` itself where the share
-    published is 0%. `held_out`: the row was not looked at when causes of error were sought.
+    published is 0%. `held_out`: not run until a change of the model was decided on other rows.
     """
 
     row: str
