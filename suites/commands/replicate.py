@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,10 @@ def replicate(
         list[str] | None, typer.Option(metavar="ID", help="Only rows whose id begins so (may be repeated).")
     ] = None,
     budget: Annotated[int, typer.Option(min=1, help="Schedules tried where a row leaves the kernel open.")] = 40,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="A folder of runs: reports on it show the rows."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Published measurements, with what the models here say of the same work.
@@ -25,10 +30,15 @@ def replicate(
       presil replicate
       presil replicate systolic --row SYS-TPU1 --row SYS-GEM
       presil replicate systolic --row SYS-GEM-010 --json
+      presil replicate -o runs
     """
+    from presil.suites.store import Store
     from presil.suites.validation import NOT_MODELLED, validate
 
     found = validate(family, row, budget)
+    if output is not None:
+        for r in found:
+            Store(output).put("validation", r.row, asdict(r))
     if as_json:
         print_json({"family": family, "rows": [asdict(r) for r in found], "not_modelled": dict(NOT_MODELLED)})
         return

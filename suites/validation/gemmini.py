@@ -1,6 +1,6 @@
 """Gemmini: cycles of its RTL in FireSim for given mappings, and for the tiles its library chooses (rows SYS-GEM).
 
-Causes of error were sought on the first half of the rows (memories of DOSA's `both.csv`). Changes were decided there and
+Causes of error were sought on the first half of the rows (memories of DOSA's `both.csv`). Changes were decided there,
 then run on the second half (`dnn.csv`: other memories, other mappings of some layers), which is marked as held out. It
 is a weak test: its figures had been read before, and it has the same layers.
 """

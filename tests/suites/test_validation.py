@@ -7,15 +7,19 @@ What the errors may be set against: RTL cycles are deterministic, and a model of
 median and 25% worst; Google's own model of TPU v1 was 5.4 to 11.2% off (Jouppi 2017, Table 7).
 """
 
+import json
 import statistics
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from presil.kernels.operators import operator, parse_workload
 from presil.simulators.errors import BadInput
 from presil.simulators.sanitizer import sanitize
 from presil.simulators.simulate import simulate
+from presil.suites.cli import app
+from presil.suites.store import Store
 from presil.suites.validation import NOT_MODELLED, published_rows, validate
 from presil.suites.validation.gemmini import gemmini_machine, gemmini_workload, given_mapping
 from presil.suites.validation.gemmini_program import gemmini_program
@@ -215,6 +219,15 @@ def test_unknown_rows_and_families_are_refused():
         validate(rows=["SYS-GEN-002"])
     with pytest.raises(BadInput, match="no published rows for the family 'gpu'"):
         validate("gpu")
+
+
+def test_the_command_prints_and_stores_the_rows(tmp_path):
+    words = ["replicate", "systolic", "--row", "SYS-SCS", "-o", str(tmp_path), "--json"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.output)["rows"]
+    assert (row["row"], row["published"], row["ours"], row["evidence"]) == ("SYS-SCS-001", 10, 10, "rtl-sim")
+    assert [record.body for record in Store(tmp_path).find("validation")] == [row]
 
 
 def test_every_row_is_compared_or_excused():
