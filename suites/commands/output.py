@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -63,3 +65,18 @@ def figure(value: float, unit: str = "") -> str:
         if abs(value) >= 10.0**power:
             return f"{value / 10.0**power:.4g} {prefix.strip()}{unit}"
     return f"{value * 1e9:.4g} n{unit}"
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
+    """A bar on stderr, to be told (done, of how many, what in words); None where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("starting", total=None)
+        yield lambda done, total, words: bars.update(task, completed=done, total=total, description=words[:60])

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .output import Json, console, figure, print_json, print_text, say, table
+from .output import Json, console, figure, print_json, print_text, progress_bar, say, table
 
 if TYPE_CHECKING:
-    from presil.suites.pipeline import Progress
     from presil.suites.runs import Run
 
 
@@ -45,35 +41,19 @@ def run(
 
     chosen = tuple(load_machine(name) for name in dict.fromkeys(machine or []))
     options = Options(machines=chosen, budget=budget, seed=seed, jobs=jobs, resume=resume)
-    with _shown_progress() as progress:
-        done = run_suite(load_suite(suite), options, output, progress)
+    with progress_bar() as show:
+        done = run_suite(
+            load_suite(suite),
+            options,
+            output,
+            show and (lambda at: show(at.finished, at.planned, f"{at.machine} {at.workload}")),
+        )
     if as_json:
         print_json(to_json(done))
     else:
         _print_run(done)
     if any(item["status"] not in {"done", "unsupported"} for item in done.items.values()):
         raise typer.Exit(1)
-
-
-@contextmanager
-def _shown_progress() -> Iterator[Callable[[Progress], None] | None]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("starting", total=None)
-
-        def show(progress: Progress) -> None:
-            words = f"{progress.machine} {progress.workload}"[:60]
-            bars.update(task, completed=progress.finished, total=progress.planned, description=words)
-
-        yield show
 
 
 def _print_run(done: Run) -> None:

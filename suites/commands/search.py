@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .output import Json, MachineName, Seed, console, figure, print_json, print_text, table
+from .output import Json, MachineName, Seed, console, figure, print_json, print_text, progress_bar, table
 
 
 def search(
@@ -32,7 +32,16 @@ def search(
     from presil.simulators.machine import load_machine
 
     task, target = parse_workload(workload), load_machine(machine)
-    found = ignite(task, target, budget=budget, seed=seed, exhaustive=exhaustive, jobs=jobs)
+    with progress_bar() as show:
+        found = ignite(
+            task,
+            target,
+            budget=budget,
+            seed=seed,
+            exhaustive=exhaustive,
+            jobs=jobs,
+            progress=show and (lambda at: show(at.evaluated, at.budget, _best(at.best_cycles))),
+        )
     result = found.to_json()
     if save is not None:
         write_text(save, found.program)
@@ -63,6 +72,10 @@ def _print_found(result: dict[str, Any]) -> None:
     for place, entry in enumerate(result["leaderboard"], 1):
         rows.add_row(str(place), figure(entry["cycles"]), schedule_text(entry["schedule"]))
     console().print(rows)
+
+
+def _best(cycles: float | None) -> str:
+    return "searching" if cycles is None else f"best: {figure(cycles)} cycles"
 
 
 def _share(part: float | None) -> str:
