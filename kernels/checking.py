@@ -56,8 +56,8 @@ def check(
 
     Runs `seeds` seeds of each of `patterns`; where that would take longer than about `budget_seconds`, fewer; where not
     even one would fit, the beginning of one, and what was stored by then is compared. `Verdict.facts` says so. The
-    first layer and the audit are always of the whole program. `least_multiply_adds` is for proven algorithms that need fewer than the
-    definition. Seeds depend on the text of the program and on `run_seed`.
+    first layer and the audit are always of the whole program. `least_multiply_adds` is for proven algorithms that need
+    fewer than the definition. Seeds depend on the text of the program and on `run_seed`.
     Raises BadInput where the task is no task (a kernel that knows nothing of its inputs passes), or arguments are bad.
     """
     try:

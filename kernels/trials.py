@@ -112,9 +112,7 @@ def run(task: Task, inputs: Arrays, trial: Trial) -> tuple[Execution, list[Reaso
 
 
 def _execute(task: Task, inputs: Arrays, poison: int, stop_after: int | None) -> Execution:
-    return simulate(
-        task.program, task.machine, mode="full", inputs=inputs, poison_seed=poison, stop_after=stop_after
-    )
+    return simulate(task.program, task.machine, mode="full", inputs=inputs, poison_seed=poison, stop_after=stop_after)
 
 
 def judge(task: Task, trial: Trial) -> tuple[Execution, list[Reason], Arrays]:

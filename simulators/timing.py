@@ -15,7 +15,10 @@ Mode = Literal["full", "skip"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineTime:
-    """Where the time of one engine went, in ticks. `stall` is keyed by reason: a semaphore, `link NAME`, `issue`, `done`."""
+    """Where the time of one engine went, in ticks.
+
+    `stall_ticks` is keyed by reason: a semaphore, `link NAME`, `issue`, `done`.
+    """
 
     busy_ticks: int
     stall_ticks: Mapping[str, int]

@@ -1,6 +1,8 @@
 """What all tests share: reproducible hypothesis runs, and one thread for numpy's linear algebra."""
 
 import os
+import sys
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
@@ -11,3 +13,6 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 # The examples are the same on every machine, and a slow machine is no failure.
 settings.register_profile("presil", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("presil")
+
+# Processes that a test spawns import its module by name; those of pytest-xdist do not have the root on their path.
+sys.path.append(str(Path(__file__).resolve().parent.parent))

@@ -66,7 +66,7 @@ def _print_found(result: dict[str, Any]) -> None:
     print_text(f"{result['workload']} on {result['machine']}: {result['evaluated']} evaluated, seed {result['seed']}")
     print_text(
         f"best: {figure(best['cycles'])} cycles, {figure(best['seconds'], 's')}, "
-        f"{_share(best['utilization'])} of the peak, bound ratio {best['bound_ratio']:.3f}, {best['verdict']}"
+        f"{_share(best['utilization'])} of the peak, {best['bound_ratio']:.3f} x the bound, {best['verdict']}"
     )
     rows = table("", "cycles", "schedule", right=(0, 1))
     for place, entry in enumerate(result["leaderboard"], 1):

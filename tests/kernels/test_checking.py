@@ -15,12 +15,12 @@ from presil.kernels.emitters import emitter
 from presil.kernels.operators.operator import PATTERNS
 from presil.kernels.operators.registry import parse_workload
 from presil.kernels.trials import Effort, plan, seconds_per_trial
-from presil.simulators.timing import Execution, Timing
 from presil.kernels.verdict import Reason, Verdict
 from presil.simulators.assembly import parse
 from presil.simulators.errors import BadInput
 from presil.simulators.machine import load_machine
 from presil.simulators.program import Tensor
+from presil.simulators.timing import Execution, Timing
 
 from ..simulators.pipelines import MATMUL
 
@@ -196,7 +196,9 @@ def test_nan_is_never_right():
         actual = reference.copy()
         actual[0, 1, 2] = bad
         finite = np.full_like(bound, 1e300) if np.isinf(bad) else bound
-        (reason,) = trials.compare(task, "y", Execution(timing=timing, outputs={"y": actual}, stored=stored), (reference, finite), trial)
+        (reason,) = trials.compare(
+            task, "y", Execution(timing=timing, outputs={"y": actual}, stored=stored), (reference, finite), trial
+        )
         assert reason.detail.startswith(f"y[0, 1, 2] is {bad}, right is 0.0")
     right = Execution(timing=timing, outputs={"y": reference}, stored=stored)
     assert trials.compare(task, "y", right, (reference, bound), trial) == []
