@@ -127,7 +127,7 @@ def test_a_second_start_takes_what_is_finished(tmp_path):
     first = run(suite(1, 2), tmp_path)
     second = run(suite(1, 2, 3), tmp_path)
     assert (first.facts["reused"], second.facts["reused"]) == (0, 4)
-    assert second.run_id > first.run_id
+    assert second.run_id != first.run_id
     assert run(suite(1, 2), tmp_path, resume=False).facts["reused"] == 0
     assert open_run(tmp_path / first.run_id) == first
 
