@@ -9,6 +9,7 @@ import numpy as np
 from .compiled import CompiledProgram, Issue, compile_program
 from .engine import Engine, Observer
 from .errors import ModelError, Unsupported
+from .folding import Folded, fold
 from .legality import check_legality
 from .machine import Machine
 from .memory import FunctionalMemory, check_size, require_stored
@@ -56,14 +57,17 @@ def simulate(
         observers.append(memory)
     if timeline is not None:
         observers.append(_TimelineObserver(timeline, compiled))
+    skip = mode == "skip" and timeline is None
+    folded = fold(compiled) if skip else Folded(compiled, ())
     engine = Engine(
-        compiled,
-        skip=mode == "skip" and timeline is None,
+        folded.program,
+        skip=skip,
         observers=tuple(observers),
         max_instructions=max_instructions,
         stop_after=stop_after,
     )
     ticks = engine.run()
+    folded.unfold(engine)
     timing = _timing(engine, compiled, machine, ticks, mode)
     if memory is None:
         return Execution(timing=timing)

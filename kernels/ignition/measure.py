@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from presil.simulators.compiled import CompiledProgram, Issue, compile_program
 from presil.simulators.engine import Engine, StreamState
+from presil.simulators.folding import fold
 from presil.simulators.legality import check_legality
 from presil.simulators.machine import Machine
 from presil.simulators.program import Program
@@ -30,7 +31,7 @@ def measure(program: Program, machine: Machine, ceiling: int | None = None) -> M
     compiled = compile_program(program, machine)
     if ceiling is not None and (bound := busy_ticks(compiled)) > ceiling:
         return Measured(bound, "pruned")
-    engine = Engine(compiled, skip=True, max_instructions=MAX_INSTRUCTIONS)
+    engine = Engine(fold(compiled).program, skip=True, max_instructions=MAX_INSTRUCTIONS)
     if ceiling is not None and engine.steady is not None:
         engine.steady = _Watch(engine, engine.steady, ceiling)
     try:

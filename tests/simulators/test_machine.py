@@ -38,6 +38,7 @@ def test_the_machines_of_the_first_suite_are_there():
     [
         ("tpu-v1", "int8", 92e12),  # Jouppi 2017, Table 2
         ("tpu-v4", "bf16", 275e12),  # scaling-book, tpus.md
+        ("tpu-v5e", "int8", 394e12),  # scaling-book, tpus.md
         ("tpu-v5e", "bf16", 197e12),  # scaling-book, tpus.md
     ],
 )
