@@ -98,9 +98,9 @@ def _mirror(first: Sequence[Code], other: Sequence[Code]) -> Mirror | None:
         for one, two in zip(a.steps, b.steps, strict=True):
             if not isinstance(one, Issue) or not isinstance(two, Issue):
                 continue
+            counts = zip((*one.waits, *one.signals), (*two.waits, *two.signals), strict=True)
             named = [(engines, one.engine, two.engine), (issues, one.number, two.number)]
-            for counts in zip((*one.waits, *one.signals), (*two.waits, *two.signals), strict=True):
-                named.append((semaphores, counts[0][0], counts[1][0]))
+            named += [(semaphores, kept, mirrored) for (kept, _), (mirrored, _) in counts]
             for table, kept, mirrored in named:
                 if kept == mirrored or table.setdefault(kept, mirrored) != mirrored:
                     return None
