@@ -35,20 +35,55 @@ class StallRow:
 def stall_table(timing: Timing, program: Program) -> list[StallRow]:
     """The rows of all engines, in the order of `timing.engines`; within an engine the longest stall comes first."""
     rows: list[StallRow] = []
-    words: dict[str, str] = {}
+    causes = _Causes(timing, program)
     for engine, time in timing.engines.items():
         busy = _percent(time.busy_ticks, timing.ticks)
         stalls = sorted(((-ticks, reason) for reason, ticks in time.stall_ticks.items() if ticks > 0))
         if not stalls:
             rows.append(StallRow(engine=engine, busy_percent=busy, reason="", stall_percent=0.0, words=NO_STALL_WORDS))
         for negative_ticks, reason in stalls:
-            if reason not in words:
-                words[reason] = explain(reason, program)
             share = _percent(-negative_ticks, timing.ticks)
-            rows.append(
-                StallRow(engine=engine, busy_percent=busy, reason=reason, stall_percent=share, words=words[reason])
-            )
+            words = causes.words(engine, reason, -negative_ticks)
+            rows.append(StallRow(engine=engine, busy_percent=busy, reason=reason, stall_percent=share, words=words))
     return rows
+
+
+class _Causes:
+    """Follows a wait to what is behind it: who should signal may itself be waiting, most of that time, for another."""
+
+    def __init__(self, timing: Timing, program: Program) -> None:
+        self.timing, self.program = timing, program
+        self.explained: dict[str, str] = {}
+        self.waits: dict[str, set[str]] = {}  # by stream
+        self.givers: dict[str, set[str]] = {}  # streams, by semaphore
+        for stream in program.streams:
+            for instruction, _ in instructions(stream.body):
+                self.waits.setdefault(stream.name, set()).update(c.semaphore for c in instruction.waits)
+                for count in instruction.signals:
+                    self.givers.setdefault(count.semaphore, set()).add(stream.name)
+
+    def words(self, engine: str, reason: str, ticks: int) -> str:
+        """Why `engine` waited for `reason`, in words."""
+        root = self._root(engine.rpartition(".")[0], reason, ticks)
+        if root not in self.explained:
+            self.explained[root] = explain(root, self.program)
+        words = self.explained[root]
+        return words if root == reason else f"{words.removesuffix(')')}; held up through {reason})"
+
+    def _root(self, core: str, reason: str, ticks: int) -> str:
+        """The last of the chain of waits in which each covers at least half of the time of the first."""
+        chain = [reason]
+        while True:
+            waited = {w for giver in self.givers.get(chain[-1], ()) for w in self.waits.get(giver, ())} - set(chain)
+            behind = {w: self._ticks(core, w) for w in waited}
+            longest = max(sorted(behind), key=lambda w: behind[w], default=None)
+            if longest is None or 2 * behind[longest] < ticks:
+                return chain[-1]
+            chain.append(longest)
+
+    def _ticks(self, core: str, reason: str) -> int:
+        engines = self.timing.engines.items()
+        return max((t.stall_ticks.get(reason, 0) for name, t in engines if name.rpartition(".")[0] == core), default=0)
 
 
 def stall_text(rows: Iterable[StallRow]) -> str:

@@ -96,3 +96,26 @@ def test_longest_stall_of_an_engine_comes_first() -> None:
 def test_run_without_time_has_no_shares() -> None:
     rows = stall_table(_timing(0, {"matrix": EngineTime(busy_ticks=0, stall_ticks={})}), PROGRAM)
     assert [(r.busy_percent, r.stall_percent) for r in rows] == [(0.0, 0.0)]
+
+
+def test_the_cause_behind_a_wait_is_named() -> None:
+    """matrix waits for the shift, which itself waits for w from memory nearly all of that time; x is another matter."""
+    engines = {
+        "weights": EngineTime(busy_ticks=20, stall_ticks={"w_full": 80}),
+        "matrix": EngineTime(busy_ticks=5, stall_ticks={"p_full": 90, "x_full": 5}),
+    }
+    rows = {(row.engine, row.reason): row.sentence for row in stall_table(_timing(100, engines), PROGRAM)}
+    assert rows["matrix", "p_full"] == (
+        "matrix engine: 90% waiting for w from ddr3 (semaphore w_full, signalled by load in stream w; "
+        "held up through p_full)"
+    )
+    assert rows["matrix", "x_full"].startswith("matrix engine: 5% waiting for x from host (semaphore x_full")
+
+
+def test_a_cause_must_cover_half_of_the_wait() -> None:
+    engines = {
+        "weights": EngineTime(busy_ticks=56, stall_ticks={"w_full": 44}),
+        "matrix": EngineTime(busy_ticks=10, stall_ticks={"p_full": 90}),
+    }
+    last = stall_table(_timing(100, engines), PROGRAM)[-1]
+    assert last.sentence.startswith("matrix engine: 90% waiting for wp from shift")
