@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from presil.simulators.bound import lower_bound_ticks
 from presil.simulators.errors import BadInput
+from presil.simulators.family import family
 from presil.simulators.program import Program
 from presil.simulators.timing import Timing
 
@@ -34,6 +35,10 @@ def declared(task: Task) -> Iterator[Reason]:
             found, right = getattr(tensor, what), getattr(spec, what)
             if found != right:
                 yield Reason("tensors", f"tensor {tensor.name}", f"{what} is {found}; {workload} has {right}")
+        memory = family(task.machine.family).tensor_memory(tensor.role, task.machine)
+        if tensor.memory != memory:
+            detail = f"lies in {tensor.memory}; {task.machine.name} keeps {tensor.role} tensors in {memory}"
+            yield Reason("tensors", f"tensor {tensor.name}", detail)
     for name in wanted:
         yield Reason("tensors", f"tensor {name}", f"is missing; {workload} has it")
 

@@ -16,7 +16,7 @@ from presil.simulators.simulate import simulate
 from presil.simulators.timing import Execution
 
 from .operators.admission import wrong_elements
-from .operators.operator import Arrays, Operator, Workload
+from .operators.operator import Arrays, Operator, Workload, uncropped
 from .verdict import Reason
 
 GUARD_BYTES = 4096
@@ -58,6 +58,15 @@ class Trial:
     seed: int
     poison: int
     stop_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What the elements in `box` of an output should be, and how far from it each may lie."""
+
+    box: tuple[slice, ...]
+    reference: np.ndarray
+    bound: np.ndarray
 
 
 def secret(*parts: object) -> int:
@@ -116,33 +125,34 @@ def _execute(task: Task, inputs: Arrays, poison: int, stop_after: int | None) ->
 
 
 def judge(task: Task, trial: Trial) -> tuple[Execution, list[Reason], Arrays]:
-    """Runs one trial: (execution, what is wrong, its inputs). The reference is made first, from a copy of its own."""
+    """Runs one trial: (execution, what is wrong, its inputs). The reference is made from a copy that no run has seen.
+
+    Of a run that is stopped early, only the part that encloses what was stored is computed again.
+    """
     operator, workload = task.operator, task.workload
     inputs = operator.inputs(workload, trial.seed, trial.pattern)
     private = {name: array.copy() for name, array in inputs.items()}
-    references, bounds = operator.reference(workload, private), operator.error_bound(workload, private)
     execution, reasons = run(task, inputs, trial)
-    for name, reference in references.items():
-        reasons += compare(task, name, execution, (reference, bounds[name]), trial)
+    (name,) = execution.outputs
+    stored = execution.stored[name]
+    crop = uncropped(workload, private, stored) if stored.all() else operator.crop(workload, private, stored)
+    reference = operator.reference(crop.workload, crop.inputs)[name]
+    bound = operator.error_bound(crop.workload, crop.inputs)[name]
+    reasons += compare(task, name, execution, Right(crop.box, reference, bound), trial)
     return execution, reasons, inputs
 
 
-def compare(
-    task: Task, name: str, execution: Execution, right: tuple[np.ndarray, np.ndarray], trial: Trial
-) -> list[Reason]:
-    """The first wrong element of an output that was stored, and the instruction that wrote it. NaN is never right.
-
-    `right` is the reference and the bound of each element.
-    """
-    reference, bound = right
-    actual, stored = execution.outputs[name], execution.stored[name]
-    wrong = wrong_elements(actual, reference, bound) & stored
+def compare(task: Task, name: str, execution: Execution, right: Right, trial: Trial) -> list[Reason]:
+    """The first wrong element of an output that was stored, and the instruction that wrote it. NaN is never right."""
+    actual, stored = execution.outputs[name][right.box], execution.stored[name][right.box]
+    wrong = wrong_elements(actual, right.reference, right.bound) & stored
     if not wrong.any():
         return []
-    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
-    allowed = f" within {bound[index]:.3g}" if bound[index] else ""
+    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+    index = tuple(i + (box.start or 0) for i, box in zip(at, right.box, strict=True))
+    allowed = f" within {right.bound[at]:.3g}" if right.bound[at] else ""
     detail = (
-        f"{name}{list(index)} is {actual[index]}, right is {reference[index]}{allowed}; {int(wrong.sum()):,} of "
+        f"{name}{list(index)} is {actual[at]}, right is {right.reference[at]}{allowed}; {int(wrong.sum()):,} of "
         f"{int(stored.sum()):,} elements are wrong on inputs '{trial.pattern}'"
     )
     return [Reason("numbers", last_store(task.program, task.machine, name, index), detail)]

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from .errors import BadInput, nearest
-from .program import Attribute, Instruction, Program
+from .program import Attribute, Instruction, Program, Role
 
 Access = Literal["r", "w", "rw"]
 
@@ -68,6 +68,9 @@ class Family(Protocol):
 
     def spaces(self, machine: Any) -> Mapping[str, int]:
         """Bytes of each on-chip space of one core."""
+
+    def tensor_memory(self, role: Role, machine: Any) -> str:
+        """The memory that tensors of a role lie in: the machine's choice, never the program's."""
 
     def engines(self, machine: Any) -> tuple[str, ...]:
         """Names of the engines of one core, in the order in which they complete within a tick."""

@@ -15,7 +15,7 @@ import numpy as np
 from presil.simulators.errors import BadInput
 
 from . import contraction, probes
-from .operator import Arrays, Operator, Parameter, TensorSpec, Work, Workload
+from .operator import Arrays, Crop, Operator, Parameter, TensorSpec, Work, Workload, enclosing, resized
 from .patterns import check_size
 
 _SIZES = ("n", "h", "w", "c", "f", "r", "s", "stride", "padding", "dilation", "groups")
@@ -107,6 +107,16 @@ class Conv2d:
         reference = self.reference(workload, inputs)["y"] if workload["out"] == "bf16" else None
         magnitude = _convolve(workload, inputs, contraction.magnitude_product)
         return {"y": contraction.float_bound(workload, depth(workload), magnitude, inputs, reference)}
+
+    def crop(self, workload: Workload, inputs: Arrays, stored: np.ndarray) -> Crop:
+        """The images that enclose what is stored, and its filters unless they are in groups."""
+        images = enclosing(stored, 0)
+        filters = enclosing(stored, 3) if workload.int("groups") == 1 else slice(0, workload.int("f"))
+        part = {"x": inputs["x"][images], "w": inputs["w"][..., filters]}
+        if "bias" in inputs:
+            part["bias"] = inputs["bias"][filters]
+        smaller = resized(workload, n=images.stop - images.start, f=filters.stop - filters.start)
+        return Crop(smaller, part, (images, slice(None), slice(None), filters))
 
     def work(self, workload: Workload) -> Work:
         """A multiply-add per output and tap: n * oh * ow * f * r * s * c / groups, as published counts have it.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .operator import Arrays, Operator, Parameter, TensorSpec, Work, Workload
+from .operator import Arrays, Operator, Parameter, TensorSpec, Work, Workload, uncropped
 from .patterns import check_size, chosen, generator, normal, whole, wide_exponents
 from .rounding import output_bound, rounded
 
@@ -64,6 +64,8 @@ class Elementwise:
         y = self.reference(workload, inputs)["y"]
         in_fp32 = np.abs(rounded(y, "fp32") - y)
         return {"y": output_bound(y, in_fp32, workload.word("dtype"))}
+
+    crop = staticmethod(uncropped)
 
     def work(self, workload: Workload) -> Work:
         """One vector operation an element; every tensor moves once."""

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from . import rowwise
-from .operator import Arrays, Operator, TensorSpec, Work, Workload
+from .operator import Arrays, Operator, TensorSpec, Work, Workload, uncropped
 from .patterns import check_size
 from .rounding import FP32_UNIT, LEAST_NORMAL, gamma, output_bound
 
@@ -84,6 +84,8 @@ class LayerNorm:
         error = np.abs(scale) / np.sqrt(width) * spread
         error += u * (np.abs(y) + error) + LEAST_NORMAL
         return {"y": output_bound(y, rowwise.SECOND_ORDER * error, workload.word("dtype"))}
+
+    crop = staticmethod(uncropped)
 
     def work(self, workload: Workload) -> Work:
         """A row takes 7 * columns + 1: sum, scale, subtract, square, sum, scale, rsqrt, two products, add."""

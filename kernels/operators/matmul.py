@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from . import contraction, probes
-from .operator import Arrays, Operator, Parameter, TensorSpec, Work, Workload
+from .operator import Arrays, Crop, Operator, Parameter, TensorSpec, Work, Workload, enclosing, resized
 from .patterns import check_size
 
 
@@ -80,6 +80,15 @@ class Matmul:
         reference = self.reference(workload, inputs)["y"] if workload["out"] == "bf16" else None
         magnitude = contraction.magnitude_product(inputs["x"], inputs["w"])
         return {"y": contraction.float_bound(workload, workload.int("k"), magnitude, inputs, reference)}
+
+    def crop(self, workload: Workload, inputs: Arrays, stored: np.ndarray) -> Crop:
+        """The batches, rows and columns that enclose what is stored; sums stay whole."""
+        batch, rows, columns = box = tuple(enclosing(stored, axis) for axis in range(3))
+        sizes = {n: s.stop - s.start for n, s in zip(("batch", "m", "n"), box, strict=True)}
+        part = {"x": inputs["x"][batch, rows], "w": inputs["w"][batch, :, columns]}
+        if "bias" in inputs:
+            part["bias"] = inputs["bias"][columns]
+        return Crop(resized(workload, **sizes), part, box)
 
     def work(self, workload: Workload) -> Work:
         """The multiply-adds are batch * m * n * k; every tensor moves once."""

@@ -127,6 +127,15 @@ class Workload:
         return canonical_text(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Crop:
+    """A smaller workload that computes a part of the outputs of a larger one: `box` of each output, from `inputs`."""
+
+    workload: Workload
+    inputs: Arrays
+    box: tuple[slice, ...]
+
+
 class Operator(Protocol):
     """The contract of an operator; all of it is pure."""
 
@@ -167,3 +176,26 @@ class Operator(Protocol):
 
     def work(self, workload: Workload) -> Work:
         """The least work."""
+
+    def crop(self, workload: Workload, inputs: Arrays, stored: np.ndarray) -> Crop:
+        """A workload that computes at least the elements of the output that are True in `stored`.
+
+        For checking the beginning of a long run. The whole where the operator has nothing smaller.
+        """
+
+
+def uncropped(workload: Workload, inputs: Arrays, stored: np.ndarray) -> Crop:
+    """The crop that leaves nothing out."""
+    return Crop(workload, inputs, (slice(None),) * stored.ndim)
+
+
+def enclosing(stored: np.ndarray, axis: int) -> slice:
+    """The smallest range of indices along `axis` outside of which nothing is True. `stored` holds a True."""
+    others = tuple(i for i in range(stored.ndim) if i != axis)
+    found = np.flatnonzero(stored.any(axis=others))
+    return slice(int(found[0]), int(found[-1]) + 1)
+
+
+def resized(workload: Workload, **sizes: int) -> Workload:
+    """`workload` with other values of some parameters."""
+    return Workload(workload.operator, tuple((name, sizes.get(name, value)) for name, value in workload.parameters))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from . import rowwise
-from .operator import Arrays, Operator, Parameter, TensorSpec, Work, Workload
+from .operator import Arrays, Operator, Parameter, TensorSpec, Work, Workload, uncropped
 from .patterns import check_size, generator, whole
 from .rounding import EXACT_INTEGERS, FP64_UNIT, gamma
 
@@ -67,6 +67,8 @@ class Reduction:
         additions = workload.int("columns") - 1
         exact = (x == np.rint(x)).all(axis=1, keepdims=True) & (magnitude < EXACT_INTEGERS)
         return {"y": np.where(exact, 0.0, (gamma(additions) + gamma(additions, FP64_UNIT)) * magnitude)}
+
+    crop = staticmethod(uncropped)
 
     def work(self, workload: Workload) -> Work:
         """A row takes columns - 1."""

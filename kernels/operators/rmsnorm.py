@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from . import rowwise
-from .operator import Arrays, Operator, TensorSpec, Work, Workload
+from .operator import Arrays, Operator, TensorSpec, Work, Workload, uncropped
 from .patterns import check_size
 from .rounding import FP32_UNIT, LEAST_NORMAL, gamma, output_bound
 
@@ -61,6 +61,8 @@ class RmsNorm:
         relative = (1 - g) ** -0.5 * (1 + rowwise.TRANSCENDENTAL) * (1 + FP32_UNIT) ** 2 - 1
         error = rowwise.SECOND_ORDER * relative * np.abs(y) + LEAST_NORMAL
         return {"y": output_bound(y, error, workload.word("dtype"))}
+
+    crop = staticmethod(uncropped)
 
     def work(self, workload: Workload) -> Work:
         """A row takes 4 * columns + 1: square, sum, scale, rsqrt, and two products."""

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from . import rowwise
-from .operator import Arrays, Operator, TensorSpec, Work, Workload
+from .operator import Arrays, Operator, TensorSpec, Work, Workload, uncropped
 from .patterns import check_size
 from .rounding import FP32_UNIT, LEAST_NORMAL, gamma, output_bound
 
@@ -68,6 +68,8 @@ class Softmax:
         quotient = np.exp(shift + 2 * rowwise.TRANSCENDENTAL + FP32_UNIT) / (1 - of_sum) - 1
         error = rowwise.SECOND_ORDER * quotient * y + 2 * LEAST_NORMAL
         return {"y": output_bound(y, error, workload.word("dtype"))}
+
+    crop = staticmethod(uncropped)
 
     def work(self, workload: Workload) -> Work:
         """A row takes 5 * columns - 1: maximum, subtract, exp, sum, one reciprocal, multiply."""

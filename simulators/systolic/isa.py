@@ -15,6 +15,7 @@ import numpy as np
 
 from ..family import Access, Op
 from ..machine import Machine
+from ..program import Role
 from . import cost, legality
 from .spec import Systolic, systolic
 
@@ -189,6 +190,11 @@ class SystolicFamily:
     def spaces(self, machine: Machine) -> Mapping[str, int]:
         """Bytes of each on-chip space of one core."""
         return legality.spaces(systolic(machine))
+
+    def tensor_memory(self, role: Role, machine: Machine) -> str:
+        """Constants lie in weight memory, all else in activation memory."""
+        spec = systolic(machine)
+        return spec.weight_memory if role == "const" else spec.activation_memory
 
     def engines(self, machine: Machine) -> tuple[str, ...]:
         """Engine names of one core, in order of completion within a tick."""

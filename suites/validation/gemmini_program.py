@@ -57,7 +57,7 @@ def gemmini_program(workload: Workload, mapping: Mapping, machine: Machine) -> P
         name=workload.operator,
         machine=machine.name,
         workload=str(workload),
-        tensors=tensors(workload, spec),
+        tensors=tensors(workload, machine),
         buffers=emitter.buffers(spec),
         streams=emitter.streams(),
         semaphores=tuple(Semaphore(name, initial) for name, initial in emitter.initial.items()),

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from presil.kernels.audit import audit
-from presil.kernels.checking import check_text
+from presil.kernels.checking import Reason, check_text
+from presil.kernels.emitters import emitter
 from presil.kernels.operators import admission, matmul
 from presil.kernels.operators.registry import operator, parse_workload
 from presil.kernels.trials import Task
-from presil.simulators.assembly import parse
+from presil.simulators.assembly import parse, render
 from presil.simulators.errors import BadInput
 from presil.simulators.machine import load_machine
 from presil.simulators.simulate import random_inputs, simulate
@@ -270,3 +271,16 @@ def test_25_no_time_under_the_bound():
 def test_28_bad_text_is_a_verdict_not_an_exception():
     for text in ("", "{", "program", 'program "x" on "y"\nworkload "z"\n', MATMUL.replace("int8", "int7")):
         assert not verdict(text).right
+
+
+def test_29_a_tensor_lies_where_the_machine_keeps_it_not_where_it_is_fetched_fastest():
+    """On tpu-v1 weights come over 34 GB/s of DDR3; the host's link may be idle, but it does not hold them."""
+    tpu = load_machine("tpu-v1")
+    workload = parse_workload("matmul:m=8,n=64,k=64,dtype=int8")
+    emits = emitter("matmul", "systolic")
+    space = emits.space(workload, tpu)
+    schedule = next(s for s in map(space.unrank, range(space.count())) if emits.legal(workload, tpu, s) is None)
+    text = render(emits.lower(workload, tpu, schedule))
+    assert check_text(text, workload, tpu).right
+    moved = check_text(text.replace("const @ddr3", "const @host"), workload, tpu)
+    assert moved.reasons == (Reason("tensors", "tensor w", "lies in host; tpu-v1 keeps const tensors in ddr3"),)

@@ -190,18 +190,17 @@ def test_nan_is_never_right():
     task = trials.Task(parse(MATMUL), MACHINE, checking.operator("matmul"), WORKLOAD)
     trial = trials.Trial("random", 0, 0)
     reference, bound = np.zeros((1, 64, 64)), np.full((1, 64, 64), np.inf)
-    stored = {"y": np.full(reference.shape, True)}
+    stored, box = {"y": np.full(reference.shape, True)}, (slice(None),) * 3
     timing = Timing(ticks=1, clock_hz=1.0, fidelity="event", mode="full")
     for bad in (np.nan, np.inf):
         actual = reference.copy()
         actual[0, 1, 2] = bad
         finite = np.full_like(bound, 1e300) if np.isinf(bad) else bound
-        (reason,) = trials.compare(
-            task, "y", Execution(timing=timing, outputs={"y": actual}, stored=stored), (reference, finite), trial
-        )
+        execution = Execution(timing=timing, outputs={"y": actual}, stored=stored)
+        (reason,) = trials.compare(task, "y", execution, trials.Right(box, reference, finite), trial)
         assert reason.detail.startswith(f"y[0, 1, 2] is {bad}, right is 0.0")
-    right = Execution(timing=timing, outputs={"y": reference}, stored=stored)
-    assert trials.compare(task, "y", right, (reference, bound), trial) == []
+    execution = Execution(timing=timing, outputs={"y": reference}, stored=stored)
+    assert trials.compare(task, "y", execution, trials.Right(box, reference, bound), trial) == []
 
 
 def test_a_run_that_is_stopped_early_compares_what_was_stored(monkeypatch):

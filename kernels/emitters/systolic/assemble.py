@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from presil.simulators.errors import Unsupported
 from presil.simulators.machine import Machine
 from presil.simulators.program import Affine, Attribute, Program, Tensor
-from presil.simulators.systolic.spec import Systolic, systolic
+from presil.simulators.systolic.isa import FAMILY
+from presil.simulators.systolic.spec import Systolic
 
 from ...operators import operator
 from ...operators.operator import Workload
@@ -49,10 +50,10 @@ def core_offsets(totals: Mapping[str, int], split: Choice, cores: int) -> tuple[
     return own, offsets
 
 
-def tensors(workload: Workload, spec: Systolic) -> tuple[Tensor, ...]:
-    """The operator's tensors, weights in weight memory, all else in activation memory."""
+def tensors(workload: Workload, machine: Machine) -> tuple[Tensor, ...]:
+    """The operator's tensors, each in the memory where the machine keeps its kind."""
     return tuple(
-        Tensor(t.name, t.dtype, t.shape, t.role, spec.weight_memory if t.name == "w" else spec.activation_memory)
+        Tensor(t.name, t.dtype, t.shape, t.role, FAMILY.tensor_memory(t.role, machine))
         for t in operator(workload.operator).tensors(workload)
     )
 
@@ -63,7 +64,7 @@ def assemble(workload: Workload, machine: Machine, schedule: Schedule, contracti
         name=workload.operator,
         machine=machine.name,
         workload=str(workload),
-        tensors=tensors(workload, systolic(machine)),
+        tensors=tensors(workload, machine),
         buffers=contraction.buffers,
         semaphores=contraction.semaphores,
         streams=contraction.streams,

@@ -68,7 +68,7 @@ class RowEmitter:
             name=workload.operator,
             machine=machine.name,
             workload=str(workload),
-            tensors=tensors(workload, spec),
+            tensors=tensors(workload, machine),
             buffers=emitted.buffers,
             semaphores=emitted.semaphores,
             streams=emitted.streams,
