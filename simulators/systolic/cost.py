@@ -86,8 +86,8 @@ def _transfer(instruction: Instruction, unit: int, program: Program, machine: Ma
     local = instruction.operands[0 if kind == "load" else 1]
     buffer = program.buffer(local.name)
     bytes_moved = math.prod(shape(local, program)) * size_bytes(buffer.dtype if buffer else "int8")
-    port = -(-bytes_moved // dma.port_bytes_per_cycle)
     if instruction.op == "fill":
+        port = -(-bytes_moved // dma.port_bytes_per_cycle)
         return _priced(instruction, spec, engine, max(port, dma.setup), max(port, dma.setup))
     remote = instruction.operands[1 if kind == "load" else 0]
     tensor = program.tensor(remote.name)
@@ -102,9 +102,7 @@ def _transfer(instruction: Instruction, unit: int, program: Program, machine: Ma
         touched = runs * -(-run_bytes // memory.burst_bytes) * memory.burst_bytes
     link = link_ticks(touched, memory, machine.clock_hz)
     latency_ticks = math.ceil(memory.latency * machine.clock_hz * TICKS_PER_CYCLE)
-    outstanding = -(-touched * latency_ticks // dma.in_flight_bytes)
-    descriptor = dma.setup + (runs - 1) * dma.row_setup
-    occupancy = max(link, outstanding, max(port, descriptor, spec.issue, 1) * TICKS_PER_CYCLE)
+    occupancy = max(link, channel_ticks(touched, bytes_moved, runs, latency_ticks, spec))
     after = dma.setup + spec.issue + (spec.semaphore if instruction.signals else 0)
     return Cost(
         engine,
@@ -113,6 +111,15 @@ def _transfer(instruction: Instruction, unit: int, program: Program, machine: Ma
         links=((tensor.memory, link),),
         traffic=((tensor.memory, touched),),
     )
+
+
+def channel_ticks(touched: int, bytes_moved: int, runs: int, latency_ticks: int, spec: Systolic) -> int:
+    """Ticks a channel is taken at least: by what may be outstanding, its port, its descriptors."""
+    dma = spec.dma
+    outstanding = -(-touched * latency_ticks // dma.in_flight_bytes)
+    port = -(-bytes_moved // dma.port_bytes_per_cycle)
+    descriptor = dma.setup + (runs - 1) * dma.row_setup
+    return max(outstanding, max(port, descriptor, spec.issue, 1) * TICKS_PER_CYCLE)
 
 
 def link_ticks(bytes_moved: int, memory: Memory, clock_hz: float) -> int:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from presil.simulators.formats import size_bytes
 from presil.simulators.machine import Machine
+from presil.simulators.program import Affine, Region, Tensor
+from presil.simulators.systolic.cost import channel_ticks, contiguous_runs, link_ticks
 from presil.simulators.systolic.spec import Systolic, systolic
+from presil.simulators.timing import TICKS_PER_CYCLE
 
 from ...space import Schedule
 from .blocking import ALIGNMENT, Blocking, Epilogue, Layout, columns
+from .tiling import Axis, Place
 
 
 def legal(layout: Layout, b: Blocking, epilogue: Epilogue, schedule: Schedule, spec: Systolic) -> str | None:
@@ -38,47 +44,98 @@ def legal(layout: Layout, b: Blocking, epilogue: Epilogue, schedule: Schedule, s
     return None
 
 
-def cycles(layout: Layout, b: Blocking, epilogue: Epilogue, machine: Machine) -> float:
-    """About how many cycles: the slowest of array, weights, vector unit and links, and what cannot overlap.
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """The transfers of one block: cycles of the channel, of the link, and until the data have come."""
 
-    Each link moves the blocks that the loops load; the array takes the rows of every step or, if that is longer, the
-    shift of its weights. A ring of one slot adds what it serialises.
+    channel: float
+    link: float
+    latency: float
+
+
+def cycles(layout: Layout, b: Blocking, epilogue: Epilogue, tensors: Sequence[Tensor], machine: Machine) -> float:
+    """About how many cycles: the slowest of all engines, links and rings, and the first block in and the last one out.
+
+    A ring of R slots that T tiles pass, each for as long as it is filled, waited for and used, takes T * (sum) / R.
     """
     spec = systolic(machine)
-    array, clock = spec.array, machine.clock_hz
     cores = machine.cores if any(a.offset.terms for a in (*b.g, *b.m, b.n)) else 1
-    rows = math.prod(a.largest for a in b.m)
+    x, w, y = _moves(layout, b, tensors, machine)
+    matrix, shift, planes = _array(layout, b, spec)
+    fill = spec.array.rows + spec.array.columns
+    vector = math.prod(layout.y_block) / spec.vector.lanes + spec.vector.latency
+    use_x, use_w, use_y = (matrix / tiles for tiles in (b.x_tiles, b.w_tiles, b.y_tiles))
+    loads = [x.channel * b.x_tiles, w.channel * b.w_tiles]
+    channels = loads if spec.dma.load_channels > 1 else [sum(loads)]
+    links: dict[str, float] = {}
+    moved = (
+        (spec.activation_memory, x.link * b.x_tiles + y.link * b.y_tiles),
+        (spec.weight_memory, w.link * b.w_tiles),
+    )
+    for memory, taken in moved:
+        links[memory] = links.get(memory, 0.0) + cores * taken
+    rings = (
+        b.x_tiles * (x.channel + x.latency + use_x + fill) / b.x_ring,
+        b.w_tiles * (w.channel + w.latency + use_w + fill) / b.w_ring,
+        b.y_tiles * (use_y + fill + vector) / b.acc_ring,
+        b.y_tiles * (vector + y.channel + y.latency) / b.y_ring,
+        planes,
+    )
+    engines = (matrix, shift, b.y_tiles * vector, y.channel * b.y_tiles, *channels, *links.values())
+    first, last = max(x.channel + x.latency, w.channel + w.latency), vector + y.channel + y.latency
+    slowest: float = max(*rings, *engines)
+    return slowest + 0.02 * sum(engines) + first + fill + last
+
+
+def _array(layout: Layout, b: Blocking, spec: Systolic) -> tuple[float, float, float]:
+    """(cycles of the matrix engine, of the weight shift, of the ring of planes) of one array."""
+    array = spec.array
+    rate = next(t.rate for t in array.types if t.input == b.input)
+    fill = array.rows + array.columns
     row_blocks = math.prod(a.count for a in (*b.g, *b.m))
     taps = math.prod(a.count for a in layout.taps)
     outputs = sum(-(-columns(t.size, 0, b.arrays)[1] // array.columns) for t in b.n.tiles)
-    fill = array.rows + array.columns
-    if b.dataflow == "ws":
-        inner = taps * sum(-(-layout.inner_length(t.size) // array.rows) for t in b.k.tiles)
-        total_rows = math.prod(sum(t.size for t in a.tiles) for a in (*b.g, *b.m))
-        shift = array.rows if array.weight_planes > 1 else array.rows + rows + fill
-        steps = row_blocks * outputs * inner
-        engine = max(total_rows * outputs * inner, steps * shift)
-    else:
-        inner = taps * sum(layout.inner_length(t.size) for t in b.k.tiles)
-        engine = row_blocks * outputs * (inner + b.k.count * (0 if array.result_planes > 1 else array.rows + fill))
-    x_bytes = b.x_tiles * math.prod(layout.x_block) * size_bytes(b.input)
-    w_block = math.prod(layout.w_block) * size_bytes(b.input)
+    lengths = [layout.inner_length(t.size) for t in b.k.tiles]
+    if b.dataflow == "os":
+        steps = row_blocks * outputs * b.k.count
+        matrix = row_blocks * outputs * taps * sum(lengths) / rate
+        return matrix, float(steps * array.rows), (matrix + steps * (fill + array.rows)) / array.result_planes
+    inner = taps * sum(-(-length // array.rows) for length in lengths)
+    steps = row_blocks * outputs * inner
+    rows = math.prod(sum(t.size for t in a.tiles) for a in (*b.g, *b.m))
+    matrix = rows * outputs * inner / rate
+    shift = float(steps * array.rows)
+    return matrix, shift, (matrix + shift + steps * fill) / array.weight_planes
+
+
+def _moves(layout: Layout, b: Blocking, tensors: Sequence[Tensor], machine: Machine) -> tuple[_Move, _Move, _Move]:
+    """The transfers of a block of x, w and y, in the middle of the program."""
+    spec, named = systolic(machine), {t.name: t for t in tensors}
+    places = {axis.name: _middle(axis) for axis in b.outer}
+    loads = [i for i in layout.load_x(Affine(), places) if i.op == "load"]
+    x = [_move(i.operands[1], named["x"], None, machine) for i in loads]
+    tile = None
     if spec.weight_buffer and spec.weight_tile:
-        w_block = -(-layout.w_block[-2] // array.rows) * -(-layout.w_block[-1] // array.columns) * spec.weight_tile
-    y_bytes = b.y_tiles * math.prod(layout.y_block) * size_bytes(epilogue.dtype)
-    links: dict[str, float] = {}
-    for memory, moved in (
-        (spec.activation_memory, x_bytes + y_bytes),
-        (spec.weight_memory, b.w_tiles * w_block),
-    ):
-        m = machine.memories[memory]
-        links[memory] = links.get(memory, 0.0) + cores * moved * clock / (m.bandwidth * m.efficiency)
-    vector = b.y_tiles * math.prod(layout.y_block) / spec.vector.lanes
-    parts = sorted((engine, vector, *links.values()), reverse=True)
-    serial = 0.0
-    if b.acc_ring == 1:
-        serial += vector + b.y_tiles * fill
-    if b.x_ring == 1 or b.w_ring == 1:
-        serial += min(engine, max(links.values()))
-    latency = max(m.latency for m in machine.memories.values()) * clock
-    return parts[0] + 0.1 * sum(parts[1:]) + serial + 2 * latency + 2 * fill
+        *apart, k, n = layout.w_block
+        tiles = math.prod(apart) * -(-k // spec.array.rows) * -(-n // spec.array.columns)
+        tile = tiles * spec.weight_tile
+    w = _move(layout.w_source(places), named["w"], tile, machine)
+    y = _move(layout.y_target(places), named["y"], None, machine)
+    whole = _Move(sum(m.channel for m in x), sum(m.link for m in x), max((m.latency for m in x), default=0.0))
+    return whole, w, y
+
+
+def _middle(axis: Axis) -> Place:
+    tile = axis.tiles[axis.count // 2]
+    return Place(Affine(tile.index), axis.offset + tile.start, tile.size, tile)
+
+
+def _move(region: Region, tensor: Tensor, touched: int | None, machine: Machine) -> _Move:
+    spec, memory = systolic(machine), machine.memories[tensor.memory]
+    runs, run_bytes = contiguous_runs(region, tensor)
+    if touched is None:
+        touched = runs * -(-run_bytes // memory.burst_bytes) * memory.burst_bytes
+    latency = memory.latency * machine.clock_hz
+    link = link_ticks(touched, memory, machine.clock_hz)
+    channel = channel_ticks(touched, runs * run_bytes, runs, math.ceil(latency * TICKS_PER_CYCLE), spec)
+    return _Move(max(link, channel) / TICKS_PER_CYCLE, link / TICKS_PER_CYCLE, latency + spec.dma.setup)

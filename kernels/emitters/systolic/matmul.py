@@ -13,7 +13,7 @@ from ...operators.operator import Workload
 from ...space import Axis as SpaceAxis
 from ...space import Emitter, Schedule, Space
 from . import estimate, schedules
-from .assemble import assemble, core_offsets, epilogue, operand_types
+from .assemble import assemble, core_offsets, epilogue, operand_types, tensors
 from .blocking import Blocking, Dims, Shape, filled
 from .contraction import Contraction
 from .tiling import Axis, Places, Tile, cut
@@ -108,7 +108,7 @@ class MatmulEmitter:
     def prior_cycles(self, workload: Workload, machine: Machine, schedule: Schedule) -> float:
         """See `estimate.cycles`."""
         layout, blocking = plan(workload, machine, schedule)
-        return estimate.cycles(layout, blocking, epilogue(workload), machine)
+        return estimate.cycles(layout, blocking, epilogue(workload), tensors(workload, machine), machine)
 
     def lower(self, workload: Workload, machine: Machine, schedule: Schedule) -> Program:
         """The program."""
