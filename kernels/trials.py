@@ -19,6 +19,7 @@ from .operators.admission import wrong_elements
 from .operators.operator import Arrays, Operator, Workload, uncropped
 from .verdict import Reason
 
+LONGEST = 1 << 32  # instructions; more than any run that can be executed on data has
 GUARD_BYTES = 4096
 GUARD = 0xA5
 # Measured on one core, in round figures: what a check of that much work takes.
@@ -103,14 +104,16 @@ def plan(text: str, workload: Workload, effort: Effort, instructions: int, multi
 def run(task: Task, inputs: Arrays, trial: Trial) -> tuple[Execution, list[Reason]]:
     """A timed functional run on a fresh machine. Inputs lie between guards; both must be as before, afterwards.
 
-    One that stored nothing before it was to stop goes on to the end: there would be nothing to compare.
+    One that stored nothing before it was to stop is given twice as long, and so on: there must be something to compare.
     """
     zones = {name: _guarded(array) for name, array in inputs.items()}
     views = {name: view for name, (_, view) in zones.items()}
     with np.errstate(all="ignore"):  # infinity and NaN are for `compare` to find
         execution = _execute(task, views, trial.poison, trial.stop_after)
-        if not any(mask.any() for mask in execution.stored.values()):
-            execution = _execute(task, views, trial.poison, None)
+        stop_after = trial.stop_after or LONGEST
+        while not any(mask.any() for mask in execution.stored.values()) and stop_after < LONGEST:
+            stop_after *= 2
+            execution = _execute(task, views, trial.poison, stop_after)
     reasons = []
     for name, (zone, view) in zones.items():
         if not np.array_equal(_bytes(view), _bytes(inputs[name])):

@@ -83,8 +83,8 @@ def cycles(layout: Layout, b: Blocking, epilogue: Epilogue, tensors: Sequence[Te
     )
     engines = (matrix, shift, b.y_tiles * vector, y.channel * b.y_tiles, *channels, *links.values())
     first, last = max(x.channel + x.latency, w.channel + w.latency), vector + y.channel + y.latency
-    slowest: float = max(*rings, *engines)
-    return slowest + 0.02 * sum(engines) + first + fill + last
+    total: float = max(*rings, *engines) + 0.02 * sum(engines) + first + fill + last
+    return total
 
 
 def _array(layout: Layout, b: Blocking, spec: Systolic) -> tuple[float, float, float]:
