@@ -32,7 +32,6 @@ def result(
     program: Program,
     timing: Timing,
     verdict: Verdict,
-    host_cpu_seconds: float,
 ) -> Body:
     """The body of a finished item.
 
@@ -74,7 +73,6 @@ def result(
         "space_size": found.schedules,
         "exact": found.exact,
         "leaderboard": [entry.to_json() for entry in found.leaderboard],
-        "host_cpu_seconds": round(host_cpu_seconds, 3),
     }
 
 

@@ -8,7 +8,6 @@ parallel, stores each result as it comes, and ranks the machines.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,8 +36,8 @@ def run_item(item: Item) -> Body:
     """One workload on one machine, through the whole line; the body of its record.
 
     A workload that the machine cannot run, or of which no kernel is right, is a result too, with its reason.
+    Raises KeyboardInterrupt where the search was interrupted: what it has by then depends on when.
     """
-    began = time.process_time()
     workload = parse_workload(item.workload)
     verdicts: dict[str, Verdict] = {}
 
@@ -51,18 +50,12 @@ def run_item(item: Item) -> Body:
         return lacking(item, "no right kernel", str(error))
     except Unsupported as error:
         return lacking(item, "unsupported", str(error))
+    if found.interrupted:  # its best may be unchecked, and is not what the whole budget would have found
+        raise KeyboardInterrupt
     program = parse(found.program)  # -> program: from here on, only what its text says
     timing = simulate(program, item.machine, mode="skip").timing  # -> timing
     verdict = verdicts[found.program]  # -> verdict: of this very text
-    return result(
-        item,
-        found,
-        workload=workload,
-        program=program,
-        timing=timing,
-        verdict=verdict,
-        host_cpu_seconds=time.process_time() - began,
-    )
+    return result(item, found, workload=workload, program=program, timing=timing, verdict=verdict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
