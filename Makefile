@@ -33,6 +33,7 @@ report: $(READY)
 	@# Code 1: a workload has no right kernel. The report says which, so it is written before the target fails.
 	$(BIN)/presil run suites/quick.yaml --jobs $(JOBS) --output $(RUNS); code=$$?; \
 	if [ $$code -gt 1 ]; then exit $$code; fi; \
+	$(BIN)/presil replicate --row SYS-TPU1 --row SYS-GEM --row SYS-SCS -o $(RUNS) >/dev/null; \
 	$(BIN)/presil report $(RUNS) --output $(RUNS)/quick.pdf && exit $$code
 
 test: $(READY)

@@ -10,6 +10,8 @@ Padding is written by `fill` before the pixels; tiles that touch it are peeled.
 
 from __future__ import annotations
 
+import functools
+
 from presil.simulators.formats import size_bytes
 from presil.simulators.machine import Machine
 from presil.simulators.program import Program
@@ -85,6 +87,7 @@ def least_channels(workload: Workload, spec: Systolic) -> int:
     return channels
 
 
+@functools.lru_cache(maxsize=16)
 def geometry_of(workload: Workload) -> Geometry:
     """Sizes of a workload."""
     _, out_rows, out_columns, _ = operator("conv2d").tensors(workload)[-1].shape
@@ -106,6 +109,7 @@ def geometry_of(workload: Workload) -> Geometry:
     )
 
 
+@functools.lru_cache(maxsize=16)  # asked again at once: is it legal, how long will it take, emit it
 def plan(workload: Workload, machine: Machine, schedule: Schedule) -> tuple[DirectLayout | Im2colLayout, Blocking]:
     """Layout and blocking of a schedule."""
     spec, geometry = systolic(machine), geometry_of(workload)

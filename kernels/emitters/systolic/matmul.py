@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -117,6 +118,7 @@ class MatmulEmitter:
         return assemble(workload, machine, schedule, contraction)
 
 
+@functools.lru_cache(maxsize=16)  # asked again at once: is it legal, how long will it take, emit it
 def plan(workload: Workload, machine: Machine, schedule: Schedule) -> tuple[MatmulLayout, Blocking]:
     """Layout and blocking of a schedule."""
     spec: Systolic = systolic(machine)
