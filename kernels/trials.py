@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from presil.simulators.formats import DTYPES
 from presil.simulators.machine import Machine
 from presil.simulators.program import Program
 from presil.simulators.provenance import last_store
@@ -181,6 +180,3 @@ def _guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _bytes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-_ = DTYPES  # registers bfloat16 with numpy

@@ -12,7 +12,7 @@ from pathlib import Path
 import presil.kernels
 import presil.simulators
 
-LIBRARIES = ("presil", "numpy", "scipy", "ml_dtypes", "simpy", "onnx", "pydantic", "scikit-learn")
+LIBRARIES = ("presil", "numpy", "scipy", "ml_dtypes", "simpy", "onnx", "pydantic")
 UNKNOWN = "unknown"
 
 
@@ -29,13 +29,13 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def code_digest() -> str:
-    """16 hex digits over all source below `simulators/` and `kernels/`, and the pipeline.
+    """16 hex digits over all source below `simulators/` and `kernels/`, and what makes an item's record.
 
     Finished work is used again only where this is the same. Machine descriptions have digests of their own.
     """
     roots = [Path(package.__path__[0]).resolve() for package in (presil.simulators, presil.kernels)]
     files = [(root.name, path) for root in roots for path in root.rglob("*") if path.suffix in {".py", ".yaml", ".cpp"}]
-    files.append(("suites", Path(__file__).with_name("pipeline.py")))
+    files += [("suites", Path(__file__).with_name(name)) for name in ("pipeline.py", "items.py", "results.py")]
     total = hashlib.sha256()
     for folder, path in sorted(files):
         if path.parent.name != "machines":
