@@ -16,8 +16,8 @@ from .surrogate import Array, Surrogate
 
 BATCH = 8
 ENUMERATE = 4096  # spaces up to this size are listed whole, larger ones sampled
-_SAMPLE = 1024  # schedules drawn to find good starts in a space too large to list
-_GENERATIONS = 4  # of the evolution on the prior alone, before the first batch
+_SAMPLE = 512  # schedules drawn to find good starts in a space too large to list
+_GENERATIONS = 3  # of the evolution on the prior alone, before the first batch
 _BRED = 2  # generations between two batches: to ask for the priors of more children costs more than they bring
 _WIDTH = 32  # of a generation, and the parents of the next
 _LEARNED = 256  # points the model is fitted to: more would cost more than they tell
