@@ -37,9 +37,9 @@ def needed(text: str, machine) -> tuple[int, str, dict[str, int]]:
     workload = parse_workload(text)
     work = operator(workload.operator).work(workload)
     traffic: dict[str, int] = {}
-    for name, size in work.tensor_bytes.items():
-        where = machine.spec.weight_memory if name == "w" else machine.spec.activation_memory
-        traffic[where] = traffic.get(where, 0) + size
+    for tensor in operator(workload.operator).tensors(workload):
+        where = machine.spec.weight_memory if tensor.role == "const" else machine.spec.activation_memory
+        traffic[where] = traffic.get(where, 0) + work.tensor_bytes[tensor.name]
     return work.least_multiply_adds, workload.word("dtype"), traffic
 
 
