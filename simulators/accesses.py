@@ -38,18 +38,18 @@ def collect(order: Order, ops: Mapping[str, Op], area: Area, grid: Grid) -> Acce
     nothing = [np.zeros(0, np.int64)] * 8
     parts: list[list[Array]] = [nothing]
     for number, line in enumerate(order.lines):
-        moments = None
+        moments: tuple[Array, ...] | None = None
         for position, region in enumerate(line.instruction.operands):
             if region.name not in holders:
                 continue
-            moments = moments or order.moments(line)
+            moments = moments or tuple(m.astype(np.int32) for m in order.moments(line))
             count = len(line.place)
             parts.append([
-                _numbers(area, holders[region.name], line, region, grid),
+                _numbers(area, holders[region.name], line, region, grid).astype(np.int32),
                 np.full(count, number, np.int32),
                 np.arange(count, dtype=np.int32),
                 np.full(count, line.queue, np.int16),
-                line.index,
+                line.index.astype(np.int32),
                 *moments,
                 _flags(ops, line, grid) if position == 0 else np.full(count, READ, np.int8),
             ])  # fmt: skip

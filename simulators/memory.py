@@ -25,6 +25,9 @@ from .program import Affine, Buffer, Program, Region, Tensor
 MOST_BYTES = 4 << 30  # of values; validity doubles it
 OLD = -1  # index of the old value of a destination among the sources
 _WORDS: Mapping[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_FULL = {np.dtype(word): int(np.iinfo(word).max) for word in _WORDS.values()}
+_MOST_KEPT = 4096  # views of one region of the text
+_Views = tuple[np.ndarray, np.ndarray]  # values and validity
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +37,16 @@ class _Storage:
     values: np.ndarray
     valid: np.ndarray  # same shape, one word per element, all bits set where valid
     slots: int  # 0: a tensor
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """A region of the text on one core, with the views made of it so far: a loop comes back to the same few."""
+
+    region: Region
+    storage: _Storage
+    indices: tuple[Affine, ...]  # slot, then starts
+    views: dict[tuple[int, ...], _Views]
 
 
 @dataclass(slots=True, eq=False)
@@ -94,6 +107,7 @@ class FunctionalMemory:
             valid = {s: np.zeros(n, np.uint8) for s, n in spaces.items()}
             self.buffers.append({b.name: _buffer(b, raw[b.space], valid[b.space]) for b in program.buffers})
         self.grid = [_grid_values(program, core) for core in range(compiled.cores)]
+        self.places: dict[tuple[int, int], _Place] = {}  # by core and identity of the region
         self.pending: dict[tuple[int, int], list[_Started]] = {}  # under way on (core, engine), in order of completion
         self.stored_bytes = dict.fromkeys((t.name for t in program.tensors if t.role == "out"), 0)
 
@@ -131,7 +145,7 @@ class FunctionalMemory:
         assert isinstance(started, _Started)
         with np.errstate(all="ignore"):  # a machine overflows to infinity, it does not trap
             started.values[...] = started.op.meaning(started.values, started.sources, started.attributes)  # type: ignore[arg-type]
-        started.valid[...] = np.iinfo(started.valid.dtype).max
+        started.valid[...] = _FULL[started.valid.dtype]
         if started.written:
             self.stored_bytes[started.written] += started.values.nbytes
         queue = self.pending[core, issue.engine]
@@ -150,25 +164,44 @@ class FunctionalMemory:
         outs = [t.name for t in self.program.tensors if t.role == "out"]
         return {n: self.tensors[n].values for n in outs}, {n: self.tensors[n].valid != 0 for n in outs}
 
-    def _view(
-        self, core: int, region: Region, values: Mapping[str, int], issue: Issue
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _view(self, core: int, region: Region, values: Mapping[str, int], issue: Issue) -> _Views:
         """(values, validity) of a region as numpy views. Raises Undefined out of bounds."""
-        storage = self.tensors.get(region.name) or self.buffers[core][region.name]
-        data, valid = storage.values, storage.valid
-        if storage.slots:
-            slot = (region.slot or Affine()).at(values) % storage.slots
-            data, valid = data[slot], valid[slot]
-        if not region.dims:
-            return data, valid
-        box = []
-        for dim, extent in zip(region.dims, data.shape, strict=True):
-            start = dim.start.at(values)
-            stop = start + (dim.size - 1) * dim.step + 1
-            if start < 0 or stop > extent:
-                raise Undefined("bounds", issue.text, f"{region.name}: {start}..{stop - 1} of 0..{extent - 1}")
-            box.append(slice(start, stop, dim.step))
-        return data[tuple(box)], valid[tuple(box)]
+        place = self.places.get((core, id(region)))
+        if place is None:
+            storage = self.tensors.get(region.name) or self.buffers[core][region.name]
+            indices = (region.slot or Affine(), *(dim.start for dim in region.dims))
+            place = self.places[core, id(region)] = _Place(region, storage, indices, {})
+        at = []
+        for affine in place.indices:
+            value = affine.base
+            for name, coefficient in affine.terms:
+                value += coefficient * values[name]
+            at.append(value)
+        if place.storage.slots:
+            at[0] %= place.storage.slots
+        key = tuple(at)
+        found = place.views.get(key)
+        if found is None:
+            found = _cut(place, key, issue)
+            if len(place.views) < _MOST_KEPT:
+                place.views[key] = found
+        return found
+
+
+def _cut(place: _Place, at: tuple[int, ...], issue: Issue) -> _Views:
+    data, valid = place.storage.values, place.storage.valid
+    if place.storage.slots:
+        data, valid = data[at[0]], valid[at[0]]
+    if not place.region.dims:
+        return data, valid
+    box = []
+    for dim, start, extent in zip(place.region.dims, at[1:], data.shape, strict=True):
+        stop = start + (dim.size - 1) * dim.step + 1
+        if start < 0 or stop > extent:
+            detail = f"{place.region.name}: {start}..{stop - 1} of 0..{extent - 1}"
+            raise Undefined("bounds", issue.text, detail)
+        box.append(slice(start, stop, dim.step))
+    return data[tuple(box)], valid[tuple(box)]
 
 
 def require_stored(stored: Mapping[str, np.ndarray]) -> None:
@@ -190,7 +223,7 @@ def _grid_values(program: Program, core: int) -> dict[str, int]:
 
 def _sample(started: _Started, operand: _Late) -> None:
     """Read an operand now. Raises Undefined where it is not valid."""
-    if not (operand.valid == np.iinfo(operand.valid.dtype).max).all():
+    if operand.valid.min() != _FULL[operand.valid.dtype]:
         detail = f"{operand.name} is read where nothing was written yet, or while its write is under way"
         raise Undefined("uninitialised", started.issue.text, detail)
     if operand.index != OLD:  # what is added to stays where it is until the sum is written

@@ -137,7 +137,7 @@ class Order:
         News of a completion travels from stream to stream by signals and stays where it has come. The shortest way for
         it visits no stream twice, so as many rounds as there are streams suffice, unless streams wait in a circle.
         """
-        self.bounds = [np.concatenate([np.zeros(1, np.int64), np.unique(w.place)]) for w in waits]
+        self.bounds = [np.concatenate([np.zeros(1, np.int64), _distinct(w.place)]) for w in waits]
         self.first_segment = np.cumsum([0] + [len(b) for b in self.bounds])
         clocks = [np.zeros((len(b), len(self.queues)), np.int32) for b in self.bounds]
         links = [self._links(w) for w in waits]
@@ -201,3 +201,10 @@ def _merge(parts: list[tuple[Array, ...]]) -> Waits:
     joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.argsort(joined[0], kind="stable")
     return Waits(*(column[order] for column in joined))
+
+
+def _distinct(ascending: Array) -> Array:
+    """Each value once; `np.unique` would not see that they are sorted."""
+    new = np.ones(len(ascending), bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=new[1:])
+    return ascending[new]

@@ -41,7 +41,7 @@ class RaceFinder:
         self.written = np.zeros(count, bool)
         self.written[a.region[a.flags & WRITE > 0]] = True
         source, target = self._entries(count)
-        sorting = np.argsort((target << 40) | a.moment[source])
+        sorting = _sorted_by(target, a.moment[source], count)
         self.source, self.target = source[sorting], target[sorting]
         self.own = a.region[self.source] == self.target
 
@@ -127,3 +127,14 @@ class RaceFinder:
         write = int(np.searchsorted(writes, a.index[writer])) * rounds // len(writes)
         read = int(np.searchsorted(reads, a.index[reader])) * rounds // len(reads)
         return read >= write
+
+
+def _sorted_by(target: Array, moment: Array, count: int) -> Array:
+    """The order by `target`, of which there are `count`, then by `moment`.
+
+    Moments come in ascending runs, one per line, which a stable sort merges; few targets fit into 16 bits, which it
+    counts.
+    """
+    by_moment = np.argsort(moment, kind="stable")
+    narrow = np.uint16 if count <= 1 << 16 else np.int64
+    return by_moment[np.argsort(target[by_moment].astype(narrow), kind="stable")]

@@ -95,10 +95,11 @@ class Area:
         flat = slot * owner.tile
         for start, stride in zip(starts, owner.strides, strict=True):
             flat = flat + start * stride
-        distinct, inverse = np.unique(flat, return_inverse=True)
+        distinct, inverse = _distinct(flat)
         kind = (holder, tuple(sizes), tuple(steps))
         numbers = [self._number(kind, value) for value in distinct.tolist()]
-        return np.array(numbers, np.int64)[inverse]
+        found: Array = np.array(numbers, np.int64)[inverse]
+        return found
 
     def _number(self, kind: tuple[int, tuple[int, ...], tuple[int, ...]], flat: int) -> int:
         found = self._known.get((kind, flat))
@@ -256,3 +257,14 @@ def _rows(pairs: Array, count: int) -> tuple[Array, Array]:
     first = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(a, minlength=count), out=first[1:])
     return first, b[np.argsort(a, kind="stable")]
+
+
+def _distinct(values: Array) -> tuple[Array, Array]:
+    """`np.unique` with the inverse, of numbers from 0; by a table, without a sort, where a table is no larger."""
+    size = int(values.max(initial=0)) + 1
+    if size > len(values) or values.min(initial=0) < 0:
+        return np.unique(values, return_inverse=True)
+    seen = np.zeros(size, bool)
+    seen[values] = True
+    rank = np.cumsum(seen, dtype=np.int32) - 1
+    return np.flatnonzero(seen), rank[values]

@@ -36,6 +36,7 @@ class Judge:
         self.interrupted = interrupted
         self._candidates, self._check = candidates, check
         self._verdicts: dict[int, tuple[Word, tuple[str, ...]]] = {}
+        self._of_text: dict[tuple[str, int | None], tuple[Reason, ...]] = {}  # by text and ticks
         self._roofline: Roofline | None = None
 
     def first_right(self, ranks: Sequence[int]) -> int | None:
@@ -76,7 +77,10 @@ class Judge:
         evaluator, ticks = self._candidates.evaluator, self._candidates.outcomes[rank].ticks
         where = str(self._candidates.schedule(rank))
         try:
-            program = parse(self.text(rank))
+            text = self.text(rank)
+            if (text, ticks) in self._of_text:
+                return self._of_text[text, ticks]
+            program = parse(text)
             again = evaluator.measure(program, evaluator.machine, None).ticks
         except PresilError as error:  # it was timed before, so its text must be at fault
             return (Reason("text", where, str(error)),)
@@ -92,7 +96,9 @@ class Judge:
             return (Reason(error.kind, error.where, error.detail),)
         except Unsupported as error:
             return (Reason("unsupported", where, str(error)),)
-        return () if verdict.right else verdict.reasons or (Reason("check", where, "no reason given"),)
+        faults = () if verdict.right else verdict.reasons or (Reason("check", where, "no reason given"),)
+        self._of_text[text, ticks] = faults
+        return faults
 
     def _bound(self, rank: int) -> Roofline:
         """The roofline of the workload. A program is asked only in which memory its tensors lie."""
