@@ -1,7 +1,10 @@
 """Is the house as the design says: folders, links, sizes, and no call that bad input could turn against a user?"""
 
 import ast
+import re
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -122,3 +125,18 @@ def test_every_machine_file_is_named_like_its_machine():
     from presil.simulators.machine import load_machine, machine_names
 
     assert [load_machine(name).name for name in machine_names()] == list(machine_names())
+
+
+def test_what_is_imported_is_a_declared_dependency():
+    """A library that only another one brings is gone when that one goes: the tests' environment would not show it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {re.split(r"[<>=~!\[ ]", line)[0].replace("-", "_").split(".")[0] for line in project["dependencies"]}
+    imported = set()
+    for path, tree in trees():
+        for node in ast.walk(tree) if path.parts[0] in FOLDERS else ():
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add(str(node.module).split(".")[0])
+    transitive = {"pydantic_core"}  # pydantic's own other half, of one version with it
+    assert imported - declared - transitive - set(sys.stdlib_module_names) - {"presil"} == set()
