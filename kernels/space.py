@@ -68,7 +68,9 @@ class Space:
 class Emitter(Protocol):
     """Turns schedules of one operator into programs of one family. One file in `emitters/FAMILY/` defines EMITTER."""
 
-    operator: str
+    @property
+    def operator(self) -> str:
+        """The operator it is for."""
 
     def space(self, workload: Workload, machine: Machine) -> Space:
         """The schedule space. Raises Unsupported where the machine cannot run the operator."""

@@ -14,63 +14,41 @@ import functools
 
 from presil.simulators.formats import size_bytes
 from presil.simulators.machine import Machine
-from presil.simulators.program import Program
 from presil.simulators.systolic.spec import Systolic, systolic
 
 from ...operators import operator
 from ...operators.operator import Workload
 from ...space import Axis as SpaceAxis
 from ...space import Emitter, Schedule, Space
-from . import estimate, schedules
-from .assemble import assemble, core_offsets, epilogue, operand_types, tensors
+from . import schedules
+from .assemble import core_offsets, operand_types
 from .blocking import Blocking
-from .contraction import Contraction
+from .emitter import ContractionEmitter
 from .images import DirectLayout, Geometry, Im2colLayout
 from .tiling import cut
 
 
-class Conv2dEmitter:
-    """See `space.Emitter`."""
-
-    operator = "conv2d"
-
-    def space(self, workload: Workload, machine: Machine) -> Space:
-        """Lowering, block sizes, loop order, what stays, buffer counts, edges, dataflow, cores."""
-        spec = systolic(machine)
-        operand_types(workload, spec)
-        array, geometry = spec.array, geometry_of(workload)
-        one = workload.int("r") * workload.int("s") == 1
-        rows = schedules.most_rows(spec)
-        images, groups = workload.int("n"), workload.int("groups")
-        filters, channels = workload.int("f") // groups, workload.int("c") // groups
-        return Space(
-            (
-                SpaceAxis("dataflow", tuple(array.dataflows), ordered=False),
-                SpaceAxis("lowering", ("im2col",) if one else ("direct", "im2col"), ordered=False),
-                SpaceAxis("bi", schedules.ladder(images, 1, rows)),
-                SpaceAxis("bh", schedules.ladder(geometry.out_rows, 1, rows)),
-                SpaceAxis("bw", schedules.ladder(geometry.out_columns, min(8, array.rows), rows)),
-                SpaceAxis("bn", schedules.ladder(filters, array.columns, schedules.MOST_OUTPUTS)),
-                SpaceAxis("bk", schedules.ladder(channels, least_channels(workload, spec), channels)),
-                *schedules.common_axes(machine, {"images": images, "outputs": filters, "groups": groups}),
-            )
+def space(workload: Workload, machine: Machine) -> Space:
+    """Lowering, block sizes, loop order, what stays, buffer counts, edges, dataflow, cores."""
+    spec = systolic(machine)
+    operand_types(workload, spec)
+    array, geometry = spec.array, geometry_of(workload)
+    one = workload.int("r") * workload.int("s") == 1
+    rows = schedules.most_rows(spec)
+    images, groups = workload.int("n"), workload.int("groups")
+    filters, channels = workload.int("f") // groups, workload.int("c") // groups
+    return Space(
+        (
+            SpaceAxis("dataflow", tuple(array.dataflows), ordered=False),
+            SpaceAxis("lowering", ("im2col",) if one else ("direct", "im2col"), ordered=False),
+            SpaceAxis("bi", schedules.ladder(images, 1, rows)),
+            SpaceAxis("bh", schedules.ladder(geometry.out_rows, 1, rows)),
+            SpaceAxis("bw", schedules.ladder(geometry.out_columns, min(8, array.rows), rows)),
+            SpaceAxis("bn", schedules.ladder(filters, array.columns, schedules.MOST_OUTPUTS)),
+            SpaceAxis("bk", schedules.ladder(channels, least_channels(workload, spec), channels)),
+            *schedules.common_axes(machine, {"images": images, "outputs": filters, "groups": groups}),
         )
-
-    def legal(self, workload: Workload, machine: Machine, schedule: Schedule) -> str | None:
-        """Capacity of every space, arrays, and axes that would do nothing."""
-        layout, blocking = plan(workload, machine, schedule)
-        return estimate.legal(layout, blocking, epilogue(workload), schedule, systolic(machine))
-
-    def prior_cycles(self, workload: Workload, machine: Machine, schedule: Schedule) -> float:
-        """See `estimate.cycles`."""
-        layout, blocking = plan(workload, machine, schedule)
-        return estimate.cycles(layout, blocking, epilogue(workload), tensors(workload, machine), machine)
-
-    def lower(self, workload: Workload, machine: Machine, schedule: Schedule) -> Program:
-        """The program."""
-        layout, blocking = plan(workload, machine, schedule)
-        contraction = Contraction(layout, blocking, epilogue(workload), systolic(machine))
-        return assemble(workload, machine, schedule, contraction)
+    )
 
 
 def least_channels(workload: Workload, spec: Systolic) -> int:
@@ -130,4 +108,4 @@ def plan(workload: Workload, machine: Machine, schedule: Schedule) -> tuple[Dire
     return kind(geometry, shape, bias), blocking
 
 
-EMITTER: Emitter = Conv2dEmitter()
+EMITTER: Emitter = ContractionEmitter("conv2d", space, plan)

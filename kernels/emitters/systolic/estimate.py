@@ -13,12 +13,11 @@ from presil.simulators.systolic.cost import channel_ticks, contiguous_runs, link
 from presil.simulators.systolic.spec import Systolic, systolic
 from presil.simulators.timing import TICKS_PER_CYCLE
 
-from ...space import Schedule
 from .blocking import ALIGNMENT, Blocking, Epilogue, Layout, columns
 from .tiling import Axis, Place
 
 
-def legal(layout: Layout, b: Blocking, epilogue: Epilogue, schedule: Schedule, spec: Systolic) -> str | None:
+def legal(layout: Layout, b: Blocking, epilogue: Epilogue, spec: Systolic) -> str | None:
     """Why a schedule cannot be, in a few words that many schedules share, or None."""
     if epilogue.op not in spec.vector.operations:
         return f"the vector unit has no {epilogue.op}"

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from presil.simulators.machine import Machine
-from presil.simulators.program import Affine, Dim, Instruction, Program, Region
+from presil.simulators.program import Affine, Dim, Instruction, Region
 from presil.simulators.systolic.spec import Systolic, systolic
 
 from ...operators.operator import Workload
 from ...space import Axis as SpaceAxis
 from ...space import Emitter, Schedule, Space
-from . import estimate, schedules
-from .assemble import assemble, core_offsets, epilogue, operand_types, tensors
+from . import schedules
+from .assemble import core_offsets, operand_types
 from .blocking import Blocking, Dims, Shape, filled
-from .contraction import Contraction
+from .emitter import ContractionEmitter
 from .tiling import Axis, Places, Tile, cut
 
 
@@ -80,42 +80,21 @@ class MatmulLayout:
         return (Dim(n.start, n.size),)
 
 
-class MatmulEmitter:
-    """See `space.Emitter`."""
-
-    operator = "matmul"
-
-    def space(self, workload: Workload, machine: Machine) -> Space:
-        """Block sizes, loop order, what stays, buffer counts, edges, dataflow, cores."""
-        spec = systolic(machine)
-        operand_types(workload, spec)
-        m, n, k = (workload.int(name) for name in ("m", "n", "k"))
-        array = spec.array
-        return Space(
-            (
-                SpaceAxis("dataflow", tuple(array.dataflows), ordered=False),
-                SpaceAxis("bm", schedules.ladder(m, min(8, array.rows), schedules.most_rows(spec))),
-                SpaceAxis("bn", schedules.ladder(n, array.columns, schedules.MOST_OUTPUTS)),
-                SpaceAxis("bk", schedules.ladder(k, array.rows, k)),
-                *schedules.common_axes(machine, {"batch": workload.int("batch"), "m": m, "n": n}),
-            )
+def space(workload: Workload, machine: Machine) -> Space:
+    """Block sizes, loop order, what stays, buffer counts, edges, dataflow, cores."""
+    spec = systolic(machine)
+    operand_types(workload, spec)
+    m, n, k = (workload.int(name) for name in ("m", "n", "k"))
+    array = spec.array
+    return Space(
+        (
+            SpaceAxis("dataflow", tuple(array.dataflows), ordered=False),
+            SpaceAxis("bm", schedules.ladder(m, min(8, array.rows), schedules.most_rows(spec))),
+            SpaceAxis("bn", schedules.ladder(n, array.columns, schedules.MOST_OUTPUTS)),
+            SpaceAxis("bk", schedules.ladder(k, array.rows, k)),
+            *schedules.common_axes(machine, {"batch": workload.int("batch"), "m": m, "n": n}),
         )
-
-    def legal(self, workload: Workload, machine: Machine, schedule: Schedule) -> str | None:
-        """Capacity of every space, arrays, and axes that would do nothing."""
-        layout, blocking = plan(workload, machine, schedule)
-        return estimate.legal(layout, blocking, epilogue(workload), schedule, systolic(machine))
-
-    def prior_cycles(self, workload: Workload, machine: Machine, schedule: Schedule) -> float:
-        """See `estimate.cycles`."""
-        layout, blocking = plan(workload, machine, schedule)
-        return estimate.cycles(layout, blocking, epilogue(workload), tensors(workload, machine), machine)
-
-    def lower(self, workload: Workload, machine: Machine, schedule: Schedule) -> Program:
-        """The program."""
-        layout, blocking = plan(workload, machine, schedule)
-        contraction = Contraction(layout, blocking, epilogue(workload), systolic(machine))
-        return assemble(workload, machine, schedule, contraction)
+    )
 
 
 @functools.lru_cache(maxsize=16)  # asked again at once: is it legal, how long will it take, emit it
@@ -135,4 +114,4 @@ def plan(workload: Workload, machine: Machine, schedule: Schedule) -> tuple[Matm
     return layout, blocking
 
 
-EMITTER: Emitter = MatmulEmitter()
+EMITTER: Emitter = ContractionEmitter("matmul", space, plan)
