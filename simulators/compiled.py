@@ -10,7 +10,7 @@ from .machine import Machine
 from .program import Count, Instruction, Loop, Node, Program, instructions
 
 ENTER, BACK = 1, 2
-LoopStep = tuple[int, ...]  # (ENTER, depth) or (BACK, depth, trips, pc of the first step of the body)
+LoopStep = tuple[int, ...]  # (ENTER, depth) or (BACK, depth, trips, pc of the first step of the body, instructions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +139,8 @@ class _Flattener:
         self.variables.append(loop.var)
         self.deepest = max(self.deepest, len(self.trips))
         self._nodes(loop.body)
-        self._add((BACK, depth, loop.trips, target))
+        executed = loop.trips * sum(times for _, times in instructions(loop.body))
+        self._add((BACK, depth, loop.trips, target, executed))
         self.trips.pop()
         self.variables.pop()
 

@@ -33,25 +33,29 @@ class Observer(Protocol):
 class _At(simpy.Event):
     """An event that fires after `delay` ticks, ordered within its tick by `priority`."""
 
+    _ok, _value = True, None  # of the class: it is made for each instruction
+
     def __init__(self, env: simpy.Environment, delay: int, priority: int) -> None:
-        super().__init__(env)
-        self._ok, self._value = True, None
-        env.schedule(self, priority=priority, delay=delay)  # type: ignore[arg-type]  # priority is any int at run time
+        self.env, self.callbacks = env, []
+        env.schedule(self, priority, delay)  # type: ignore[arg-type]  # priority is any int at run time
 
 
 class StreamState:
     """Where one stream of one core is."""
 
     __slots__ = (
-        "base", "blocked_on", "code", "core", "counters", "pc", "priority", "resume_at",
+        "base", "blocked_on", "code", "core", "counters", "engines", "issues", "pc", "priority", "resume_at",
         "since", "taken", "waited", "wake",
     )  # fmt: skip
 
-    def __init__(self, core: int, code: int, depth: int, priority: int, base: int) -> None:
+    def __init__(self, core: int, code: int, priority: int, program: CompiledProgram) -> None:
         self.core, self.code, self.priority = core, code, priority
-        self.base = base  # of the semaphores of its core
+        # Where those of its core begin: semaphores, engines, counts of issues.
+        self.base = core * len(program.initial)
+        self.engines = core * len(program.engine_names)
+        self.issues = core * program.issues
         self.pc = 0
-        self.counters = [0] * depth
+        self.counters = [0] * program.codes[code].depth
         self.taken = 0  # waits of the current instruction already taken
         self.blocked_on = -1  # global semaphore id
         self.since = 0  # tick at which it was blocked, while it is
@@ -87,9 +91,9 @@ class Engine:
         self.completions = [functools.partial(self._complete, i // engines, i) for i in range(cores * engines)]
         self.link_free = [0] * len(program.memories)
         self.streams = [
-            StreamState(core, i, code.depth, cores * engines + core * len(codes) + i, core * len(program.initial))
+            StreamState(core, i, cores * engines + core * len(codes) + i, program)
             for core in range(cores)
-            for i, code in enumerate(codes)
+            for i in range(len(codes))
         ]
         self.skipped_ticks = 0  # time jumped over, on top of env.now
         self.executed = 0  # instructions stepped through
@@ -103,11 +107,16 @@ class Engine:
             self.env.process(self._run(stream))
         if self.stop_after is not None and self.stop_after < self.program.instructions:
             self.env.run(until=self.stopped)
-            return int(self.env.now) + self.skipped_ticks
+            return self.now + self.skipped_ticks
         self.env.run()
         if any(s.pc < len(self.program.codes[s.code].steps) for s in self.streams):
             raise self._deadlock()
-        return int(self.env.now) + self.skipped_ticks
+        return self.now + self.skipped_ticks
+
+    @property
+    def now(self) -> int:
+        """Ticks of the clock; what was jumped over comes on top."""
+        return int(self.env.now)
 
     def needed(self, stream: StreamState) -> int:
         """Units the semaphore must reach before the blocked `stream` goes on."""
@@ -118,7 +127,7 @@ class Engine:
     def _run(self, stream: StreamState) -> Generator[simpy.Event, None, None]:
         """The process of one stream."""
         env, steps = self.env, self.program.codes[stream.code].steps
-        semaphores, base = self.semaphores, stream.base
+        semaphores, taken, base = self.semaphores, self.taken, stream.base
         stream.wake = _At(env, 0, stream.priority)
         yield stream.wake
         while stream.pc < len(steps):
@@ -127,12 +136,18 @@ class Engine:
                 self._loop(stream, step)  # type: ignore[arg-type]  # the other kind of step
                 continue
             for semaphore, n in step.waits:
-                if semaphores[base + semaphore] < n:
-                    yield from self._block(stream, base + semaphore, n)
-                semaphores[base + semaphore] -= n
-                self.taken[base + semaphore] += n
+                index = base + semaphore
+                if semaphores[index] < n:
+                    stream.since, stream.blocked_on = self.now, index
+                    while semaphores[index] < n:
+                        self.waiting[index].append(stream)
+                        stream.wake = simpy.Event(env)
+                        yield stream.wake
+                    self._unblock(stream)
+                semaphores[index] -= n
+                taken[index] += n
                 stream.taken += 1
-            now = int(env.now)
+            now = self.now
             start = self._reserve(stream, step, now)
             if start > now:
                 stream.resume_at = start
@@ -148,29 +163,24 @@ class Engine:
             stream.counters[step[1]] = 0
             stream.pc += 1
             return
-        _, depth, trips, target = step
+        _, depth, trips, target, executed = step
         stream.counters[depth] += 1
         if stream.counters[depth] == trips:
             stream.pc += 1
             return
         stream.pc = target
         if self.steady is not None:
-            self.steady.visit(stream, trips)
+            self.steady.visit(stream, trips, executed)
 
-    def _block(self, stream: StreamState, index: int, n: int) -> Generator[simpy.Event, None, None]:
-        """Sleep until semaphore `index` has `n` units."""
-        stream.since, stream.blocked_on = int(self.env.now), index
-        while self.semaphores[index] < n:
-            self.waiting[index].append(stream)
-            stream.wake = self.env.event()
-            yield stream.wake
+    def _unblock(self, stream: StreamState) -> None:
+        """`stream` has what it slept for: note since when and for what."""
+        name = self.program.semaphore_names[stream.blocked_on - stream.base]
+        stream.waited.append((name, stream.since, self.now))
         stream.blocked_on = -1
-        name = self.program.semaphore_names[index - stream.base]
-        stream.waited.append((name, stream.since, int(self.env.now)))
 
     def _reserve(self, stream: StreamState, issue: Issue, now: int) -> int:
         """The start: when engine and links are free, first come first served. Charges the idle time of the engine."""
-        engine = stream.core * len(self.program.engine_names) + issue.engine
+        engine = stream.engines + issue.engine
         free = self.engine_free[engine]
         start = now if now > free else free  # noqa: FURB136 - the hot loop
         for link, _ in issue.links:
@@ -203,10 +213,11 @@ class Engine:
             raise Undefined("endless", self.program.name, f"more than {self.max_instructions:,} instructions executed")
         if self.executed == self.stop_after:
             self.stopped.succeed()
-        core = stream.core
-        self.issued[core * self.program.issues + issue.number] += 1
-        engine = core * len(self.program.engine_names) + issue.engine
-        started = [o.start(core, stream.code, issue, stream.counters, now) for o in self.observers]
+        self.issued[stream.issues + issue.number] += 1
+        engine = stream.engines + issue.engine
+        started: list[object] | None = None
+        if self.observers:
+            started = [o.start(stream.core, stream.code, issue, stream.counters, now) for o in self.observers]
         queue = self.in_flight[engine]
         done = now + issue.latency
         if queue and queue[-1][0] > done:  # in order: never before the one ahead
@@ -216,14 +227,15 @@ class Engine:
 
     def _complete(self, core: int, engine: int, _: simpy.Event) -> None:
         _done, issue, started = self.in_flight[engine].popleft()
-        for observer, own in zip(self.observers, started, strict=True):
-            observer.complete(core, issue, own)
-        base = core * len(self.program.initial)
+        if started is not None:
+            for observer, own in zip(self.observers, started, strict=True):
+                observer.complete(core, issue, own)
+        semaphores, signalled, base = self.semaphores, self.signalled, core * len(self.program.initial)
         for semaphore, n in issue.signals:
             index = base + semaphore
-            self.semaphores[index] += n
-            self.signalled[index] += n
-            if self.semaphores[index] > MAX_COUNT:
+            semaphores[index] += n
+            signalled[index] += n
+            if semaphores[index] > MAX_COUNT:
                 name = self.program.semaphore_names[semaphore]
                 raise Undefined(
                     "overflow", issue.text, f"semaphore {name} grows beyond {MAX_COUNT:,}, the most it can hold"

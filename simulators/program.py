@@ -33,7 +33,11 @@ class Affine:
 
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
-            return Affine(self.base + other, self.terms)
+            return Affine(self.base + other, self.terms) if other else self
+        if not other.terms:
+            return self + other.base
+        if not self.terms:
+            return other + self.base
         sums = dict(self.terms)
         for name, coefficient in other.terms:
             sums[name] = sums.get(name, 0) + coefficient
@@ -42,6 +46,8 @@ class Affine:
     def __mul__(self, factor: int) -> Affine:
         if factor == 0:
             return Affine()
+        if factor == 1:
+            return self
         return Affine(self.base * factor, tuple((name, c * factor) for name, c in self.terms))
 
     def at(self, values: Mapping[str, int]) -> int:

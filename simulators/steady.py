@@ -24,23 +24,29 @@ from .legality import MAX_COUNT
 if TYPE_CHECKING:
     from .engine import Engine, StreamState
 
+FEWEST_EXECUTED = 16  # instructions of all its trips: to look costs as much as to step through a few
 FEWEST_TRIPS = 4  # of a loop that is worth looking at
 MAX_STATES = 1 << 14  # remembered; a program that never repeats must not eat the memory
 PATIENCE = 64  # back edges of other streams before theirs are looked at
 NO_LIMIT = 1 << 62
 
-State = tuple[object, ...]
-History = tuple[int | str, ...]  # ticks, and the names of what was waited for
+State = tuple[int, ...]
+Waited = tuple[tuple[str, int, int], ...]  # what was waited for, from, to: in ticks
+History = tuple[int, Waited]  # since when something is idle, and what was waited for before
 StallKey = tuple[int, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Visit:
-    """The run so far, when a state was seen. Ticks are absolute."""
+    """The run so far, when a state was seen. Ticks are of the engine's clock: `skipped` comes on top.
 
-    ticks: int
-    counters: tuple[tuple[int, ...], ...]
-    idle_since: tuple[History, ...]  # per engine, then per stream: when it fell idle, since when it has waited for what
+    Not frozen, and what is compared is worked out later: most states never come again.
+    """
+
+    now: int
+    skipped: int
+    counters: list[tuple[int, ...]]  # of each stream, those of closed loops too
+    idle_since: list[History]  # per engine, then per stream
     signalled: tuple[int, ...]  # units given to each semaphore so far
     taken: tuple[int, ...]
     issued: tuple[int, ...]
@@ -65,7 +71,7 @@ class _Period:
     ticks: int
     moves: tuple[_Move, ...]
     semaphores: tuple[tuple[int, int, int, int], ...]  # (semaphore, given, taken, count) of those that were touched
-    idle: tuple[tuple[int, History], ...]  # (engine or stream, how long idle) of those not idle throughout
+    idle: tuple[tuple[int, History], ...]  # (engine or stream, history relative to now) of those not idle throughout
     unused: tuple[int, ...]  # engines and streams that were
     issued: tuple[tuple[int, int], ...]
     stalls: tuple[tuple[StallKey, int], ...]
@@ -82,13 +88,13 @@ class SteadyState:
         self.leader = self._leader()
         self.others = 0  # back edges of other streams since the leader's last
 
-    def visit(self, stream: StreamState, trips: int) -> None:
+    def visit(self, stream: StreamState, trips: int, executed: int) -> None:
         """`stream` is about to begin another trip of a loop of `trips`.
 
         One stream is looked at, the one with the most to do; a steady state shows at its back edges as at any other's.
         Where the others take many without it, theirs are looked at too.
         """
-        if trips < FEWEST_TRIPS:
+        if trips < FEWEST_TRIPS or executed < FEWEST_EXECUTED:
             return
         if stream is not self.leader:
             self.others += 1
@@ -128,75 +134,91 @@ class SteadyState:
         return max(unfinished or self.engine.streams, key=lambda s: codes[s.code].executed)
 
     def _state(self, stream: StreamState) -> State:
+        """All that decides the future beside semaphores and counters, as one flat tuple; times relative to now."""
         engine = self.engine
-        now = int(engine.env.now)
-        return (
-            stream.priority,
-            tuple(
-                [(s.pc, s.taken, _blocked(s), s.resume_at - now if s.resume_at >= 0 else -1) for s in engine.streams]
-            ),
-            tuple([free - now if free > now else 0 for free in engine.engine_free]),
-            tuple([free - now if free > now else 0 for free in engine.link_free]),
-            tuple([tuple([(done - now, i.number) for done, i, _ in q]) for q in engine.in_flight]),
-        )
+        now = engine.now
+        state = [stream.priority]
+        for s in engine.streams:
+            on = s.blocked_on
+            if on >= 0 and s.wake.triggered:  # it is woken, and will look again within this tick
+                on = ~on - 1
+            state += (s.pc, s.taken, on, s.resume_at - now if s.resume_at >= 0 else -1)
+        state += [free - now if free > now else 0 for free in engine.engine_free]
+        state += [free - now if free > now else 0 for free in engine.link_free]
+        for queue in engine.in_flight:
+            state.append(len(queue))
+            for done, issue, _ in queue:
+                state += (done - now, issue.number)
+        return tuple(state)
 
     def _now(self) -> _Visit:
         engine = self.engine
-        codes, skipped = engine.program.codes, engine.skipped_ticks
         return _Visit(
-            int(engine.env.now) + skipped,
-            tuple([tuple(s.counters[: codes[s.code].depth_at[s.pc]]) for s in engine.streams]),
-            tuple([_later(history, skipped) for history in self._idle_since()]),
+            engine.now,
+            engine.skipped_ticks,
+            [tuple(s.counters) for s in engine.streams],
+            [self._idle_since(i) for i in range(len(engine.engine_free) + len(engine.streams))],
             tuple(engine.signalled),
             tuple(engine.taken),
             tuple(engine.issued),
             dict(engine.stalls),
         )
 
-    def _idle_since(self) -> list[History]:
-        """When each engine falls idle; then, for each stream that is blocked, since when it has waited for what."""
+    def _idle_since(self, i: int) -> History:
+        """When an engine falls idle; or, of a stream that is blocked, since when, and what it waited for before."""
         engine = self.engine
-        histories: list[History] = [(free,) for free in engine.engine_free]
-        for stream in engine.streams:
-            blocked = stream.blocked_on >= 0
-            histories.append((stream.since, *(x for wait in stream.waited for x in wait)) if blocked else ())
-        return histories
+        engines = len(engine.engine_free)
+        if i < engines:
+            return engine.engine_free[i], ()
+        stream = engine.streams[i - engines]
+        return (stream.since, tuple(stream.waited)) if stream.blocked_on >= 0 else (0, _RUNNING)
 
-    def _period(self, before: _Visit, now: _Visit) -> _Period | None:
-        """The stretch between two visits of a state; None where a stream moved in more than one loop."""
+    def _moves(self, before: _Visit, now: _Visit) -> tuple[_Move, ...] | None:
+        """How far each stream went between two visits of a state; None where one moved in more than one loop."""
         engine = self.engine
         moves = []
         for i, (old, new) in enumerate(zip(before.counters, now.counters, strict=True)):
             if old == new:
                 continue
-            moved = [d for d, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+            stream = engine.streams[i]
+            trips = engine.program.codes[stream.code].open_trips[stream.pc]
+            moved = [d for d in range(len(trips)) if old[d] != new[d]]
+            if not moved:  # closed loops only
+                continue
             depth = moved[0]
             if len(moved) != 1 or new[depth] < old[depth]:
                 return None
-            stream = engine.streams[i]
-            trips = engine.program.codes[stream.code].open_trips[stream.pc][depth]
-            moves.append(_Move(i, depth, trips, new[depth] - old[depth], new[depth + 1 :]))
+            inner = new[depth + 1 : len(trips)]
+            moves.append(_Move(i, depth, trips[depth], new[depth] - old[depth], inner))
+        return tuple(moves)
+
+    def _period(self, before: _Visit, now: _Visit) -> _Period | None:
+        """The stretch between two visits of a state, if it is one that repeats."""
+        moves = self._moves(before, now)
+        if moves is None:
+            return None
         touched = []
-        for i, count in enumerate(engine.semaphores):
+        for i, count in enumerate(self.engine.semaphores):
             given, took = now.signalled[i] - before.signalled[i], now.taken[i] - before.taken[i]
             if given and took and given != took:
                 return None
             if given or took:
                 touched.append((i, given, took, count))
-        ticks = now.ticks - before.ticks
+        skipped = now.skipped - before.skipped
+        here = now.now - before.now  # of the period, on the engine's clock
         idle, unused = [], []
-        for i, (old_since, since) in enumerate(zip(before.idle_since, now.idle_since, strict=True)):
-            if old_since == since:
+        for i, (old, new) in enumerate(zip(before.idle_since, now.idle_since, strict=True)):
+            if new == _later(old, -skipped):
                 unused.append(i)
-            elif _later(old_since, ticks) == since:
-                idle.append((i, _later(since, -now.ticks)))
+            elif new == _later(old, here):
+                idle.append((i, _later(new, -now.now)))
             else:  # the next visit will have idle times as they are in steady state
                 return None
         stalls = ((key, t - before.stalls.get(key, 0)) for key, t in now.stalls.items())
         issued = ((n, new - old) for n, (old, new) in enumerate(zip(before.issued, now.issued, strict=True)))
         return _Period(
-            ticks,
-            tuple(moves),
+            here + skipped,
+            moves,
             tuple(touched),
             tuple(idle),
             tuple(unused),
@@ -215,8 +237,7 @@ class SteadyState:
             return False
         if any(given and took and engine.semaphores[i] != count for i, given, took, count in period.semaphores):
             return False
-        since, now = self._idle_since(), int(engine.env.now)
-        return all(_later(since[i], -now) == idle for i, idle in period.idle)
+        return all(_later(self._idle_since(i), -engine.now) == idle for i, idle in period.idle)
 
     def _fit(self, period: _Period) -> int:
         """How many whole periods fit from here."""
@@ -269,12 +290,14 @@ class SteadyState:
                 stream.waited = [(reason, begin - jumped, end - jumped) for reason, begin, end in stream.waited]
 
 
+_RUNNING: Waited = (("nothing", 0, 0),)  # of a stream that is not blocked
+
+
 def _later(history: History, ticks: int) -> History:
     """`history` moved by `ticks`."""
-    return tuple([x + ticks if isinstance(x, int) else x for x in history])
-
-
-def _blocked(stream: StreamState) -> int:
-    """What a stream is blocked on; told apart where it is woken and will look again within this tick."""
-    on = stream.blocked_on
-    return ~on - 1 if on >= 0 and stream.wake.triggered else on
+    since, waited = history
+    if not waited:
+        return since + ticks, waited
+    if waited is _RUNNING:
+        return history
+    return since + ticks, tuple([(reason, begin + ticks, end + ticks) for reason, begin, end in waited])

@@ -7,6 +7,7 @@ instruction of a body is conditional. Once an outer loop rules a condition out, 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class Tile:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Axis:
     """A dimension cut into tiles. `offset` is where the elements of this core begin."""
 
@@ -43,8 +44,13 @@ class Axis:
 
     @property
     def largest(self) -> int:
-        """The largest tile."""
-        return max(t.size for t in self.tiles)
+        """The largest tile: the first, as `cut` cuts."""
+        return self.tiles[0].size
+
+    @functools.cached_property
+    def alike(self) -> tuple[tuple[Tile, ...], ...]:
+        """Neighbouring tiles of one size."""
+        return tuple(tuple(group) for _, group in itertools.groupby(self.tiles, lambda tile: tile.size))
 
 
 def cut(name: str, total: int, size: int, edge: Edge = "peel", offset: Affine | None = None) -> Axis:
@@ -88,24 +94,28 @@ class Condition:
 
 
 Body = Callable[[Places, frozenset[str]], Sequence[Node]]
-Signature = Callable[[Axis, Tile], object]
+Signature = Callable[[Axis, Tile], object]  # beside the size
 
 
 def nest(
     axes: Sequence[Axis],
     body: Body,
     conditions: Sequence[Condition] = (),
-    signature: Signature = lambda _, tile: tile.size,
+    signature: Signature | None = None,
 ) -> tuple[Node, ...]:
     """Loops over all tiles of `axes`, outermost first, around what `body(places, true conditions)` gives.
 
-    Tiles along an axis share a loop while `signature` and the conditions are the same for them.
+    Tiles along an axis share a loop while size, `signature` and the conditions are the same for them.
     """
     return tuple(_nest(axes, body, tuple(conditions), signature, {}))
 
 
 def _nest(
-    axes: Sequence[Axis], body: Body, alive: tuple[Condition, ...], signature: Signature, places: dict[str, Place]
+    axes: Sequence[Axis],
+    body: Body,
+    alive: tuple[Condition, ...],
+    signature: Signature | None,
+    places: dict[str, Place],
 ) -> list[Node]:
     if not axes:
         return list(body(places, frozenset(c.name for c in alive)))
@@ -126,26 +136,29 @@ def _nest(
 
 
 def _runs(
-    axis: Axis, alive: tuple[Condition, ...], signature: Signature
-) -> list[tuple[list[Tile], tuple[Condition, ...]]]:
+    axis: Axis, alive: tuple[Condition, ...], signature: Signature | None
+) -> list[tuple[Sequence[Tile], tuple[Condition, ...]]]:
     """Neighbouring tiles that are alike, with the conditions that still can hold inside."""
-    own = [c for c in alive if axis.name in c.axes]
-    split = {"first": any(c.end == "first" for c in own), "last": any(c.end == "last" for c in own)}
-    groups: list[list[Tile]] = []
-    for _, alike in itertools.groupby(axis.tiles, lambda tile: (tile.size, signature(axis, tile))):
-        group = list(alike)
-        if split["first"] and group[0].index == 0 and len(group) > 1:
-            groups.append([group.pop(0)])
-        if split["last"] and group[-1].index == axis.count - 1 and len(group) > 1:
-            groups += [group[:-1], group[-1:]]
-        else:
-            groups.append(group)
+    ends = {c.end for c in alive if axis.name in c.axes}
+    groups: list[Sequence[Tile]] = []
+    for alike in _alike(axis, signature):
+        first = int("first" in ends and alike[0].index == 0 and len(alike) > 1)
+        last = len(alike) - int("last" in ends and alike[-1].index == axis.count - 1 and len(alike) > 1 + first)
+        groups += [group for group in (alike[:first], alike[first:last], alike[last:]) if group]
 
     def still(tile: Tile) -> tuple[Condition, ...]:
         ends = {"first": tile.index == 0, "last": tile.index == axis.count - 1}
         return tuple(c for c in alive if axis.name not in c.axes or ends[c.end])
 
     return [(group, still(group[0])) for group in groups]
+
+
+def _alike(axis: Axis, signature: Signature | None) -> Sequence[Sequence[Tile]]:
+    """Neighbouring tiles of one size and signature."""
+    if signature is None:
+        return axis.alike
+    runs = (itertools.groupby(tiles, lambda tile: signature(axis, tile)) for tiles in axis.alike)
+    return [tuple(tiles) for run in runs for _, tiles in run]
 
 
 def number(axes: Sequence[Axis], places: Places) -> Affine:
