@@ -17,7 +17,7 @@ import simpy
 from .compiled import ENTER, CompiledProgram, Issue, LoopStep
 from .errors import Undefined
 from .legality import MAX_COUNT
-from .steady import SteadyState
+from .steady import FEWEST_EXECUTED, FEWEST_TRIPS, SteadyState
 
 
 class Observer(Protocol):
@@ -169,8 +169,8 @@ class Engine:
             stream.pc += 1
             return
         stream.pc = target
-        if self.steady is not None:
-            self.steady.visit(stream, trips, executed)
+        if self.steady is not None and trips >= FEWEST_TRIPS and executed >= FEWEST_EXECUTED:
+            self.steady.visit(stream)
 
     def _unblock(self, stream: StreamState) -> None:
         """`stream` has what it slept for: note since when and for what."""

@@ -88,14 +88,12 @@ class SteadyState:
         self.leader = self._leader()
         self.others = 0  # back edges of other streams since the leader's last
 
-    def visit(self, stream: StreamState, trips: int, executed: int) -> None:
-        """`stream` is about to begin another trip of a loop of `trips`.
+    def visit(self, stream: StreamState) -> None:
+        """`stream` is about to begin another trip of a loop that is worth looking at.
 
         One stream is looked at, the one with the most to do; a steady state shows at its back edges as at any other's.
         Where the others take many without it, theirs are looked at too.
         """
-        if trips < FEWEST_TRIPS or executed < FEWEST_EXECUTED:
-            return
         if stream is not self.leader:
             self.others += 1
             if self.others < PATIENCE:

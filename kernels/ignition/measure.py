@@ -61,9 +61,9 @@ class _Watch(SteadyState):
         self._total = sum(ticks * times for _, ticks, times in prices[self._watched])
         self._prices = [(number, ticks) for number, ticks, _ in prices[self._watched]]
 
-    def visit(self, stream: StreamState, trips: int, executed: int) -> None:
+    def visit(self, stream: StreamState) -> None:
         """As the steady state does. Raises _TooSlow where the ceiling cannot be kept."""
-        super().visit(stream, trips, executed)
+        super().visit(stream)
         self._visits += 1
         if self._visits % _LOOK == 0:
             bound = self._bound()
