@@ -81,6 +81,9 @@ class Family(Protocol):
     def cost(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> Cost:
         """What it costs. The same for each execution of one instruction of the text."""
 
+    def encode(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> Any:
+        """What the RTL is told of it (an `encoding.Body`). Raises Unsupported where the RTL cannot execute it."""
+
 
 @functools.cache
 def family(name: str) -> Family:

@@ -16,7 +16,7 @@ import numpy as np
 from ..family import Access, Op
 from ..machine import Machine
 from ..program import Role
-from . import cost, legality
+from . import cost, encoding, legality
 from .spec import Systolic, systolic
 
 Attributes = Mapping[str, Any]
@@ -202,6 +202,7 @@ class SystolicFamily:
 
     legal = staticmethod(legality.legal)
     cost = staticmethod(cost.cost)
+    encode = staticmethod(encoding.encode)
 
 
 FAMILY = SystolicFamily()
