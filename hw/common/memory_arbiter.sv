@@ -26,8 +26,10 @@ module memory_arbiter #(
         if (valid_i[(32'(holder_q) + i) % Channels]) chosen = Bits'((32'(holder_q) + i) % Channels);
       end
     end
-    valid_o = valid_i[chosen];
-    channel_o = chosen;
+  end
+  assign valid_o = valid_i[chosen];
+  assign channel_o = chosen;
+  always_comb begin
     ready_o = '0;
     ready_o[chosen] = ready_i && valid_i[chosen];
   end
