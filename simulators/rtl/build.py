@@ -1,0 +1,120 @@
+"""Builds a chip into a shared library, once: the library's name is the digest of all that it is made from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from ..errors import Unsupported
+from .elaborate import Parameters
+from .toolchain import Toolchain, find_toolchain
+
+Waves = Literal["none", "vcd", "fst"]
+TOP = "systolic_bench"
+FOLDERS = ("common", "systolic")
+FLAGS = ("-O2", "-std=c++20", "-fPIC", "-w")
+RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+TRACE_RUNTIME = {"none": (), "vcd": ("verilated_vcd_c.cpp",), "fst": ("verilated_fst_c.cpp",)}
+BUILD_SECONDS = 900
+
+
+def hardware() -> Path:
+    """The folder of the SystemVerilog: in the clone, or in the installed package."""
+    beside = Path(__file__).resolve().parents[2] / "hw"
+    return beside if beside.is_dir() else Path(str(files("presil"))) / "hw"
+
+
+def sources() -> list[Path]:
+    """All modules, packages first."""
+    found = [path for folder in FOLDERS for path in sorted((hardware() / folder).glob("*.sv"))]
+    if not found:
+        raise Unsupported(f"no SystemVerilog in {hardware()}")
+    return sorted(found, key=lambda path: not path.stem.endswith("_pkg"))
+
+
+def cache_folder() -> Path:
+    """Where libraries are kept: $PRESIL_CACHE, or the user's cache."""
+    own = os.environ.get("PRESIL_CACHE")
+    base = Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "presil"
+    return base / "rtl"
+
+
+def build(
+    parameters: Parameters,
+    *,
+    waves: Waves = "none",
+    verilator: str | None = None,
+    files: Sequence[Path] | None = None,
+) -> Path:
+    """The library of a chip with these parameters. `files` replaces the modules of `hw/` (to seed faults).
+
+    Raises Unsupported where a tool is missing or refuses.
+    """
+    toolchain = find_toolchain(verilator)
+    modules = list(files or sources())
+    driver = Path(__file__).with_name("driver.cpp")
+    digest = hashlib.sha256()
+    for path in (*modules, driver):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    digest.update(repr((sorted(parameters.items()), waves, toolchain.version, toolchain.compiler, FLAGS)).encode())
+    library = cache_folder() / f"{digest.hexdigest()[:32]}.so"
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent, prefix="building-") as folder:
+            made = _make(Path(folder), modules, driver, parameters, waves, toolchain)
+            made.replace(library)  # atomic: of two that build at once, either's is whole
+    return library
+
+
+def _make(  # noqa: PLR0917 - all that a library is made from
+    folder: Path, modules: list[Path], driver: Path, parameters: Parameters, waves: Waves, toolchain: Toolchain
+) -> Path:
+    traced = {"none": [], "vcd": ["--trace-vcd"], "fst": ["--trace-fst"]}[waves]
+    verilate = [
+        str(toolchain.verilator), "--cc", "--top-module", TOP, "--Mdir", str(folder), "-O3", "--x-initial", "unique",
+        "--noassert", *traced, *(f"-G{name}={value}" for name, value in parameters.items()), *map(str, modules),
+    ]  # fmt: skip
+    _run(verilate, toolchain, "Verilator refuses the chip")
+    defines = {"none": (), "vcd": ("-DPRESIL_VCD", "-DVM_TRACE=1"), "fst": ("-DPRESIL_FST", "-DVM_TRACE=1")}[waves]
+    includes = [f"-I{path}" for path in (folder, *toolchain.includes)]
+    runtime = [toolchain.includes[0] / name for name in (*RUNTIME, *TRACE_RUNTIME[waves])]
+    units = [*sorted(folder.glob("V*.cpp")), *runtime, driver]
+
+    def compile_unit(unit: Path) -> str:
+        made = folder / f"{unit.stem}.o"
+        command = [toolchain.compiler, *FLAGS, *defines, *includes, "-c", str(unit), "-o", str(made)]
+        _run(command, toolchain, f"{unit.name} does not compile")
+        return str(made)
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        objects = list(pool.map(compile_unit, units))
+    library = folder / "chip.so"
+    extra = ["-lz", "-llz4"] if waves == "fst" else []
+    link = [toolchain.compiler, "-shared", *objects, "-o", str(library), "-lpthread", *extra]
+    _run(link, toolchain, "the chip does not link")
+    return library
+
+
+def _run(command: list[str], toolchain: Toolchain, problem: str) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS, env=toolchain.environment
+        )
+    except subprocess.TimeoutExpired:
+        raise Unsupported(f"{problem}: longer than {BUILD_SECONDS} s") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise Unsupported(f"{problem}: {'; '.join(said[:3])}")
+
+
+def clear() -> None:
+    """Forget every library."""
+    shutil.rmtree(cache_folder(), ignore_errors=True)

@@ -1,0 +1,61 @@
+"""Elaborates the chip of a machine: the parameters of its top module, from the same YAML as the event model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ..errors import Unsupported
+from ..machine import Machine
+from ..systolic.spec import systolic
+
+MEMORY_BYTES = 1 << 22  # of the behavioural memory
+STREAMS, INSTRUCTIONS, SEMAPHORES = 8, 512, 32
+Parameters = Mapping[str, int]
+
+
+def elaborate(machine: Machine) -> Parameters:
+    """The parameters of `systolic_bench`. Raises Unsupported for a machine that the RTL does not build."""
+    if machine.family != "systolic":
+        raise Unsupported(f"{machine.name}: there is no RTL of the {machine.family} family")
+    spec = systolic(machine)
+    array, dma = spec.array, spec.dma
+    int8 = [t for t in array.types if (t.input, t.accumulator, t.rate) == ("int8", "int32", 1.0)]
+    limits = {
+        f"{machine.cores} cores": machine.cores == 1,
+        f"{array.count} arrays a core": array.count == 1,
+        f"{dma.load_channels} load and {dma.store_channels} store channels": dma.load_channels == dma.store_channels == 1,
+        "a weight buffer": spec.weight_buffer is None,
+        f"{len(machine.memories)} memories": len(machine.memories) == 1,
+        "no int8 multiplication at full rate": bool(int8),
+        f"a port of {dma.port_bytes_per_cycle} bytes, no power of 2": _power_of_2(dma.port_bytes_per_cycle),
+    }
+    refused = [text for text, good in limits.items() if not good]
+    if refused:
+        raise Unsupported(f"{machine.name} has {refused[0]}: the RTL does not build that")
+    memory = machine.memories[spec.activation_memory]
+    return {
+        "Rows": array.rows,
+        "Columns": array.columns,
+        "WeightPlanes": array.weight_planes,
+        "ResultPlanes": array.result_planes,
+        "ScratchpadBytes": spec.scratchpad,
+        "AccumulatorBytes": spec.accumulator,
+        "VectorLanes": spec.vector.lanes,
+        "VectorLatency": spec.vector.latency,
+        "PortBytes": dma.port_bytes_per_cycle,
+        "BurstBytes": memory.burst_bytes,
+        "InFlightBytes": dma.in_flight_bytes,
+        "DmaSetup": dma.setup,
+        "DmaRowSetup": dma.row_setup,
+        "MemoryBytes": MEMORY_BYTES,
+        "BytesPer1024Cycles": round(1024 * memory.bandwidth * memory.efficiency / machine.clock_hz),
+        "MemoryLatency": math.ceil(memory.latency * machine.clock_hz),
+        "Streams": STREAMS,
+        "Instructions": INSTRUCTIONS,
+        "Semaphores": SEMAPHORES,
+    }
+
+
+def _power_of_2(n: int) -> bool:
+    return n > 0 and n & (n - 1) == 0
