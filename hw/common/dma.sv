@@ -3,7 +3,8 @@
 // A transfer is a box of runs of contiguous bytes on either side. It goes through three stages, each of which may hold
 // another transfer: set-up of the descriptor (Setup cycles); requests, a beat of at most PortBytes of one run a cycle, runs
 // RowSetup cycles apart, at most InFlightBytes outstanding; and responses, which come in order. Whole bursts are charged,
-// counted from the beginning of each run. The link is held from the first request of a transfer to its last.
+// counted from the beginning of each run. The link is held from the first request of a transfer to its last. A fill asks
+// memory for nothing: it writes its value when all before it has been answered.
 module dma
   import presil_pkg::*;
 #(
@@ -58,6 +59,8 @@ module dma
 
   typedef struct packed {
     operand_t local_box;
+    logic fill;
+    logic [31:0] value;  // of a fill
     count_t [COUNTS-1:0] signals;
   } transfer_t;
 
@@ -96,7 +99,7 @@ module dma
   end
 
   // ------------------------------------------------------------------ requests
-  logic requesting_q, filling_q, ends, starts;
+  logic requesting_q, ends, starts;
   logic [23:0] run_left_q, run_bytes_q;
   logic [23:0] burst_left_q;
   logic [31:0] run_offset_q;
@@ -108,7 +111,6 @@ module dma
   logic accepted, run_ends;
   logic queue_full, queue_empty;
   operand_t run_box, local_box;
-  logic filled;
 
   assign local_box = command_q.operands[command_q.opcode == OP_FILL ? 0 : Local];
 
@@ -135,23 +137,21 @@ module dma
     if (burst_left_q < 24'(beat)) beat = burst_left_q[BeatBits-1:0];
   end
   assign request_burst_o = burst_left_q == 24'(BurstBytes);
-  assign request_valid_o = requesting_q && !filling_q && run_valid && gap_q == '0 &&
+  assign request_valid_o = requesting_q && run_valid && gap_q == '0 &&
                            outstanding_q + 32'(BurstBytes) <= 32'(InFlightBytes);
   assign request_address_o = run_address + run_offset_q;
   assign request_bytes_o = beat;
   assign accepted = request_valid_o && request_ready_i;
   assign run_ends = accepted && run_left_q == 24'(beat);
   assign request_last_o = run_left_q == 24'(beat) && run_last;
-  assign ends = (accepted && request_last_o) || filled;
-  assign set_leaves = set_q && set_left_q == '0 && (!requesting_q || ends) && !queue_full &&
-                      (command_q.opcode != OP_FILL || (queue_empty && !requesting_q));
+  assign ends = accepted && request_last_o;
+  assign set_leaves = set_q && set_left_q == '0 && (!requesting_q || ends) && !queue_full;
   assign starts = set_leaves;
   assign occupied_o = requesting_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       requesting_q <= 1'b0;
-      filling_q <= 1'b0;
       run_left_q <= '0;
       run_bytes_q <= '0;
       burst_left_q <= '0;
@@ -161,8 +161,7 @@ module dma
     end else begin
       if (gap_q != '0) gap_q <= gap_q - 16'd1;
       if (starts) begin
-        requesting_q <= 1'b1;
-        filling_q <= command_q.opcode == OP_FILL;
+        requesting_q <= command_q.opcode != OP_FILL;
         run_bytes_q <= command_q.operands[Remote].size[DIMS-1];
         run_left_q <= command_q.operands[Remote].size[DIMS-1];
         burst_left_q <= 24'(BurstBytes);
@@ -188,35 +187,38 @@ module dma
   // ------------------------------------------------------------------ responses
   transfer_t queue [Transfers];
   logic [IndexBits:0] head_q, tail_q;
-  logic answered, pops;
+  logic answered, filling, filled, pops;
+  transfer_t head;
   logic [BeatBits-1:0] advance;
   logic [PortBytes-1:0] lane_valid, lane_last;
-  logic [31:0] fill_value_q;
   logic walk_load, walking_q;
   operand_t walk_box;
 
   assign queue_empty = head_q == tail_q;
   assign queue_full = (tail_q - head_q) == (IndexBits+1)'(Transfers);
-  assign response_ready_o = Store || walking_q;
-  assign answered = response_valid_i && response_ready_o && !filling_q;
+  assign head = queue[head_q[IndexBits-1:0]];
+  assign filling = walking_q && head.fill;
+  assign filled = filling && |(lane_last & lane_valid);
+  assign response_ready_o = Store || (walking_q && !head.fill);
+  assign answered = response_valid_i && response_ready_o;
   assign pops = (answered && response_last_i) || filled;
   assign done_valid_o = pops;
-  assign done_signals_o = queue[head_q[IndexBits-1:0]].signals;
+  assign done_signals_o = head.signals;
   assign busy_o = set_q || requesting_q || !queue_empty;
 
   always_ff @(posedge clk_i) begin
-    if (starts) queue[tail_q[IndexBits-1:0]] <= '{local_box: local_box, signals: command_q.signals};
+    if (starts) begin
+      queue[tail_q[IndexBits-1:0]] <= '{
+          local_box: local_box, fill: command_q.opcode == OP_FILL, value: command_q.immediate0, signals: command_q.signals
+      };
+    end
   end
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       head_q <= '0;
       tail_q <= '0;
-      fill_value_q <= '0;
     end else begin
-      if (starts) begin
-        tail_q <= tail_q + (IndexBits+1)'(1);
-        if (command_q.opcode == OP_FILL) fill_value_q <= command_q.immediate0;
-      end
+      if (starts) tail_q <= tail_q + (IndexBits+1)'(1);
       if (pops) head_q <= head_q + (IndexBits+1)'(1);
     end
   end
@@ -233,7 +235,7 @@ module dma
       // The box of the transfer that is at the head of the queue after this cycle, if it is there.
       if (pops ? next_head != tail_q : !queue_empty) begin
         walk_load = 1'b1;
-        walk_box = pops ? queue[next_head[IndexBits-1:0]].local_box : queue[head_q[IndexBits-1:0]].local_box;
+        walk_box = pops ? queue[next_head[IndexBits-1:0]].local_box : head.local_box;
       end else if (starts) begin
         walk_load = 1'b1;
       end
@@ -247,7 +249,7 @@ module dma
 
   always_comb begin
     advance = '0;
-    if (filling_q && walking_q) advance = BeatBits'(PortBytes);
+    if (filling) advance = BeatBits'(PortBytes);
     else if (Store) advance = accepted ? beat : '0;
     else if (answered) advance = response_bytes_i;
   end
@@ -263,19 +265,14 @@ module dma
     .last_o(lane_last)
   );
 
-  // A fill is done when a lane has the last byte.
-  logic [2:0] element_bytes;
-  assign element_bytes = queue[head_q[IndexBits-1:0]].local_box.element_bytes;
-  assign filled = filling_q && walking_q && |(lane_last & lane_valid);
-
   always_comb begin
     for (int unsigned l = 0; l < PortBytes; l++) begin
       request_data_o[l] = local_data_i[l];
       local_data_o[l] = response_data_i[l];
       local_write_o[l] = !Store && answered && lane_valid[l] && l < 32'(response_bytes_i);
-      if (filling_q) begin
-        local_write_o[l] = walking_q && lane_valid[l];
-        local_data_o[l] = element_bytes == 3'd4 ? fill_value_q[8*(l%4)+:8] : fill_value_q[7:0];
+      if (filling) begin
+        local_write_o[l] = lane_valid[l];
+        local_data_o[l] = head.local_box.element_bytes == 3'd4 ? head.value[8*(l%4)+:8] : head.value[7:0];
       end
     end
   end

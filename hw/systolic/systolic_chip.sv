@@ -111,6 +111,8 @@ module systolic_chip
   logic overflow;
 
   dispatcher #(.Streams(Streams), .Engines(Engines)) i_dispatcher (
+    .clk_i,
+    .rst_ni,
     .offered_i(offered),
     .engine_i(engine),
     .command_i(offer),
