@@ -1,5 +1,5 @@
 // Hands the commands of all streams to the engines. Of several streams that offer to one engine the one that has waited
-// longest comes first: each stream has one offer at a time, so taking turns is first come, first served.
+// longest comes first, and of those that have waited equally long the lowest.
 module dispatcher
   import presil_pkg::*;
 #(
@@ -19,16 +19,18 @@ module dispatcher
   input  logic     [Engines-1:0] ready_i
 );
   localparam int unsigned Bits = Streams > 1 ? $clog2(Streams) : 1;
+  localparam int unsigned AgeBits = 24;
 
-  logic [Engines-1:0][Bits-1:0] served_q, chosen;  // the stream served last; the one whose turn it is
+  logic [Streams-1:0][AgeBits-1:0] age_q;  // cycles a stream has waited with its offer, up to the most they can count
+  logic [Engines-1:0][Bits-1:0] chosen;
 
   always_comb begin
     valid_o = '0;
+    chosen = '0;
     for (int unsigned e = 0; e < Engines; e++) begin
-      chosen[e] = served_q[e];
-      for (int unsigned i = Streams; i > 0; i--) begin
-        if (offered_i[(32'(served_q[e]) + i) % Streams] && engine_i[(32'(served_q[e]) + i) % Streams] == 4'(e)) begin
-          chosen[e] = Bits'((32'(served_q[e]) + i) % Streams);
+      for (int unsigned s = 0; s < Streams; s++) begin
+        if (offered_i[s] && engine_i[s] == 4'(e) && (!valid_o[e] || age_q[s] > age_q[chosen[e]])) begin
+          chosen[e] = Bits'(s);
           valid_o[e] = 1'b1;
         end
       end
@@ -45,9 +47,12 @@ module dispatcher
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      served_q <= '0;
+      age_q <= '0;
     end else begin
-      for (int unsigned e = 0; e < Engines; e++) if (valid_o[e] && ready_i[e]) served_q[e] <= chosen[e];
+      for (int unsigned s = 0; s < Streams; s++) begin
+        if (!offered_i[s] || accepted_o[s]) age_q[s] <= '0;
+        else if (age_q[s] != '1) age_q[s] <= age_q[s] + AgeBits'(1);
+      end
     end
   end
 endmodule

@@ -1,20 +1,21 @@
 // One channel between memory and an on-chip space: `load` and `fill`, or `store`.
 //
-// A transfer is a box of runs of contiguous bytes on either side. It goes through three stages, each of which may hold
-// another transfer: set-up of the descriptor (Setup cycles); requests, a beat of at most PortBytes of one run a cycle, runs
-// RowSetup cycles apart, at most InFlightBytes outstanding; and responses, which come in order. Whole bursts are charged,
-// counted from the beginning of each run. The link is held from the first request of a transfer to its last. A fill asks
-// memory for nothing: it writes its value when all before it has been answered.
+// A transfer is a box of runs of contiguous bytes on either side. The descriptor stage takes Setup cycles and then puts
+// out a run every RowSetup cycles; the mover asks for them, a beat of at most PortBytes a cycle, with at most
+// InFlightBytes outstanding; answers come in order. The stages work on different transfers at the same time. Whole bursts
+// are charged, counted from the beginning of each run. The link is held from the first request of a transfer to its last.
+// A fill asks memory for nothing: it writes its value when all before it has been answered.
 module dma
   import presil_pkg::*;
 #(
-  parameter bit          Store = 1'b0,           // moves to memory instead of from it
-  parameter int unsigned PortBytes = 16,         // on-chip bytes a cycle; a power of 2
-  parameter int unsigned BurstBytes = 16,        // what memory moves at least; a power of 2
-  parameter int unsigned InFlightBytes = 1024,   // requested and not yet answered
-  parameter int unsigned Setup = 8,              // cycles a transfer
-  parameter int unsigned RowSetup = 1,           // cycles from one run to the next
-  parameter int unsigned Transfers = 64          // that may wait for responses; a power of 2
+  parameter bit          Store = 1'b0,         // moves to memory instead of from it
+  parameter int unsigned PortBytes = 16,       // on-chip bytes a cycle; a power of 2
+  parameter int unsigned BurstBytes = 16,      // what memory moves at least; a power of 2
+  parameter int unsigned InFlightBytes = 1024, // requested and not yet answered
+  parameter int unsigned Setup = 8,            // cycles a transfer; at least 1
+  parameter int unsigned RowSetup = 1,         // cycles from one run to the next; at least 1
+  parameter int unsigned Runs = 16,            // between descriptor stage and mover; a power of 2
+  parameter int unsigned Transfers = 64        // that may wait for answers; a power of 2
 ) (
   input  logic clk_i,
   input  logic rst_ni,
@@ -26,25 +27,25 @@ module dma
   output logic                done_valid_o,    // a transfer is complete
   output count_t [COUNTS-1:0] done_signals_o,  // its signals
   output logic                busy_o,          // something is under way
-  output logic                occupied_o,      // requests are being made
+  output logic                occupied_o,      // a descriptor is worked on, or requests are made
   output logic [3:0]          error_o,         // ERROR_NONE, or why command_i cannot be executed
 
   // Requests, one beat each.
-  output logic                              request_valid_o,
-  input  logic                              request_ready_i,
-  output logic [31:0]                       request_address_o,
-  output logic [$clog2(PortBytes+1)-1:0]    request_bytes_o,
-  output logic                              request_burst_o,  // a burst begins: it is charged
-  output logic                              request_last_o,   // of the transfer: the link is free behind it
-  output logic [PortBytes-1:0][7:0]         request_data_o,   // of a store
+  output logic                           request_valid_o,
+  input  logic                           request_ready_i,
+  output logic [31:0]                    request_address_o,
+  output logic [$clog2(PortBytes+1)-1:0] request_bytes_o,
+  output logic                           request_burst_o,  // a burst begins: it is charged
+  output logic                           request_last_o,   // of the transfer: the link is free behind it
+  output logic [PortBytes-1:0][7:0]      request_data_o,   // of a store
 
-  // Responses, in the order of the requests.
-  input  logic                              response_valid_i,
-  output logic                              response_ready_o,
-  input  logic [$clog2(PortBytes+1)-1:0]    response_bytes_i,
-  input  logic                              response_burst_i,
-  input  logic                              response_last_i,
-  input  logic [PortBytes-1:0][7:0]         response_data_i,
+  // Answers, in the order of the requests.
+  input  logic                           response_valid_i,
+  output logic                           response_ready_o,
+  input  logic [$clog2(PortBytes+1)-1:0] response_bytes_i,
+  input  logic                           response_burst_i,
+  input  logic                           response_last_i,
+  input  logic [PortBytes-1:0][7:0]      response_data_i,
 
   // The on-chip side: what a store reads, what a load or a fill writes.
   output logic [PortBytes-1:0][31:0] local_address_o,
@@ -56,6 +57,7 @@ module dma
   localparam int unsigned Remote = Store ? 0 : 1;
   localparam int unsigned BeatBits = $clog2(PortBytes + 1);
   localparam int unsigned IndexBits = $clog2(Transfers);
+  localparam int unsigned RunBits = $clog2(Runs);
 
   typedef struct packed {
     operand_t local_box;
@@ -64,12 +66,40 @@ module dma
     count_t [COUNTS-1:0] signals;
   } transfer_t;
 
-  // ------------------------------------------------------------------ set-up
-  logic set_q, set_leaves;
-  command_t command_q;
-  logic [15:0] set_left_q;
+  typedef struct packed {
+    logic [31:0] address;
+    logic [23:0] bytes;
+    logic last;  // of its transfer
+  } run_t;
 
-  assign command_ready_o = !set_q || set_leaves;
+  // ------------------------------------------------------------------ descriptors
+  logic described_q;  // a descriptor is worked on
+  logic first_q;      // it has not put out a run
+  command_t command_q;
+  logic [15:0] wait_q;
+  logic takes, puts, puts_transfer, described;
+  logic run_valid, run_last;
+  logic [31:0] run_address;
+  operand_t run_box;
+
+  transfer_t transfers [Transfers];
+  logic [IndexBits:0] head_q, walk_q, tail_q;  // oldest unanswered, the one that is walked, the next to come
+  logic transfers_full;
+  run_t runs [Runs];
+  run_t run;
+  logic [RunBits:0] run_head_q, run_tail_q;
+  logic runs_full, runs_empty, fill;
+
+  assign takes = command_valid_i && command_ready_o;
+  assign fill = command_q.opcode == OP_FILL;
+  assign transfers_full = (tail_q - head_q) == (IndexBits+1)'(Transfers);
+  assign runs_full = (run_tail_q - run_head_q) == (RunBits+1)'(Runs);
+  assign runs_empty = run_tail_q == run_head_q;
+  assign puts_transfer = described_q && first_q && wait_q == '0 && !transfers_full && (fill || !runs_full);
+  assign puts = described_q && !fill && wait_q == '0 && !runs_full && (!first_q || !transfers_full);
+  assign described = fill ? puts_transfer : puts && run_last;
+  assign command_ready_o = !described_q || described;
+
   always_comb begin
     error_o = ERROR_NONE;
     if (command_valid_i) begin
@@ -77,188 +107,161 @@ module dma
         error_o = ERROR_OPCODE;
       end else if ((command_i.opcode == OP_STORE) != Store) begin
         error_o = ERROR_ENGINE;
-      end else if (command_i.operands[command_i.opcode == OP_FILL ? 0 : Local].space != SPACE_SCRATCHPAD) begin
+      end else if (command_i.operands[Local].space != SPACE_SCRATCHPAD) begin
         error_o = ERROR_OPERAND;
       end
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      set_q <= 1'b0;
-      command_q <= '0;
-      set_left_q <= '0;
-    end else if (command_valid_i && command_ready_o) begin
-      set_q <= 1'b1;
-      command_q <= command_i;
-      set_left_q <= 16'(Setup);
-    end else begin
-      if (set_leaves) set_q <= 1'b0;
-      if (set_left_q != '0) set_left_q <= set_left_q - 16'd1;
-    end
-  end
-
-  // ------------------------------------------------------------------ requests
-  logic requesting_q, ends, starts;
-  logic [23:0] run_left_q, run_bytes_q;
-  logic [23:0] burst_left_q;
-  logic [31:0] run_offset_q;
-  logic [15:0] gap_q;
-  logic [BeatBits-1:0] beat;
-  logic run_valid, run_last;
-  logic [31:0] run_address;
-  logic [31:0] outstanding_q;
-  logic accepted, run_ends;
-  logic queue_full, queue_empty;
-  operand_t run_box, local_box;
-
-  assign local_box = command_q.operands[command_q.opcode == OP_FILL ? 0 : Local];
-
   // Runs of the far side: the innermost dimension is a run, walked by beats.
   always_comb begin
-    run_box = command_q.operands[Remote];
+    run_box = command_i.operands[Remote];
     run_box.size[DIMS-1] = 24'd1;
   end
-
   walker #(.Lanes(1)) i_runs (
     .clk_i,
     .rst_ni,
-    .load_i(starts),
+    .load_i(takes),
     .box_i(run_box),
-    .advance_i(run_ends),
+    .advance_i(puts),
     .valid_o(run_valid),
     .address_o(run_address),
     .last_o(run_last)
   );
 
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      described_q <= 1'b0;
+      first_q <= 1'b0;
+      command_q <= '0;
+      wait_q <= '0;
+    end else if (takes) begin
+      described_q <= 1'b1;
+      first_q <= 1'b1;
+      command_q <= command_i;
+      wait_q <= 16'(Setup - 1);
+    end else begin
+      if (described) described_q <= 1'b0;
+      if (puts_transfer) first_q <= 1'b0;
+      if (puts) wait_q <= 16'(RowSetup - 1);
+      else if (wait_q != '0) wait_q <= wait_q - 16'd1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (puts_transfer) begin
+      transfers[tail_q[IndexBits-1:0]] <= '{
+          local_box: command_q.operands[Local], fill: fill, value: command_q.immediate0, signals: command_q.signals
+      };
+    end
+    if (puts) begin
+      runs[run_tail_q[RunBits-1:0]] <= '{
+          address: run_address, bytes: command_q.operands[Remote].size[DIMS-1], last: run_last
+      };
+    end
+  end
+
+  // ------------------------------------------------------------------ requests
+  logic [23:0] moved_q, left, burst_left_q;  // bytes of the present run; of the present burst
+  logic [BeatBits-1:0] beat;
+  logic [31:0] outstanding_q;
+  logic accepted, run_ends, walking_q;
+
+  assign run = runs[run_head_q[RunBits-1:0]];
+  assign left = run.bytes - moved_q;
   always_comb begin
     beat = BeatBits'(PortBytes);
-    if (run_left_q < 24'(PortBytes)) beat = run_left_q[BeatBits-1:0];
+    if (left < 24'(PortBytes)) beat = left[BeatBits-1:0];
     if (burst_left_q < 24'(beat)) beat = burst_left_q[BeatBits-1:0];
   end
-  assign request_burst_o = burst_left_q == 24'(BurstBytes);
-  assign request_valid_o = requesting_q && run_valid && gap_q == '0 &&
+  assign request_valid_o = !runs_empty && (!Store || walking_q) &&
                            outstanding_q + 32'(BurstBytes) <= 32'(InFlightBytes);
-  assign request_address_o = run_address + run_offset_q;
+  assign request_address_o = run.address + 32'(moved_q);
   assign request_bytes_o = beat;
+  assign request_burst_o = burst_left_q == 24'(BurstBytes);
+  assign request_last_o = left == 24'(beat) && run.last;
   assign accepted = request_valid_o && request_ready_i;
-  assign run_ends = accepted && run_left_q == 24'(beat);
-  assign request_last_o = run_left_q == 24'(beat) && run_last;
-  assign ends = accepted && request_last_o;
-  assign set_leaves = set_q && set_left_q == '0 && (!requesting_q || ends) && !queue_full;
-  assign starts = set_leaves;
-  assign occupied_o = requesting_q;
+  assign run_ends = accepted && left == 24'(beat);
+  assign occupied_o = described_q || !runs_empty;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      requesting_q <= 1'b0;
-      run_left_q <= '0;
-      run_bytes_q <= '0;
-      burst_left_q <= '0;
-      run_offset_q <= '0;
-      gap_q <= '0;
+      moved_q <= '0;
+      burst_left_q <= 24'(BurstBytes);
+      run_head_q <= '0;
+      run_tail_q <= '0;
       outstanding_q <= '0;
     end else begin
-      if (gap_q != '0) gap_q <= gap_q - 16'd1;
-      if (starts) begin
-        requesting_q <= command_q.opcode != OP_FILL;
-        run_bytes_q <= command_q.operands[Remote].size[DIMS-1];
-        run_left_q <= command_q.operands[Remote].size[DIMS-1];
+      if (puts) run_tail_q <= run_tail_q + (RunBits+1)'(1);
+      if (run_ends) run_head_q <= run_head_q + (RunBits+1)'(1);
+      if (run_ends) begin
+        moved_q <= '0;
         burst_left_q <= 24'(BurstBytes);
-        run_offset_q <= '0;
-        gap_q <= '0;
-      end else if (ends) begin
-        requesting_q <= 1'b0;
-      end else if (run_ends) begin
-        run_left_q <= run_bytes_q;
-        burst_left_q <= 24'(BurstBytes);
-        run_offset_q <= '0;
-        gap_q <= 16'(RowSetup > 0 ? RowSetup - 1 : 0);
       end else if (accepted) begin
-        run_left_q <= run_left_q - 24'(beat);
+        moved_q <= moved_q + 24'(beat);
         burst_left_q <= burst_left_q == 24'(beat) ? 24'(BurstBytes) : burst_left_q - 24'(beat);
-        run_offset_q <= run_offset_q + 32'(beat);
       end
       outstanding_q <= outstanding_q + (accepted && request_burst_o ? 32'(BurstBytes) : '0) -
                        (response_valid_i && response_ready_o && response_burst_i ? 32'(BurstBytes) : '0);
     end
   end
 
-  // ------------------------------------------------------------------ responses
-  transfer_t queue [Transfers];
-  logic [IndexBits:0] head_q, tail_q;
-  logic answered, filling, filled, pops;
+  // ------------------------------------------------------------------ answers
   transfer_t head;
-  logic [BeatBits-1:0] advance;
-  logic [PortBytes-1:0] lane_valid, lane_last;
-  logic walk_load, walking_q;
-  operand_t walk_box;
+  logic answered, filling, filled, done;
 
-  assign queue_empty = head_q == tail_q;
-  assign queue_full = (tail_q - head_q) == (IndexBits+1)'(Transfers);
-  assign head = queue[head_q[IndexBits-1:0]];
-  assign filling = walking_q && head.fill;
-  assign filled = filling && |(lane_last & lane_valid);
+  assign head = transfers[head_q[IndexBits-1:0]];
   assign response_ready_o = Store || (walking_q && !head.fill);
   assign answered = response_valid_i && response_ready_o;
-  assign pops = (answered && response_last_i) || filled;
-  assign done_valid_o = pops;
+  assign filling = !Store && walking_q && head.fill;
+  assign filled = filling && |(lane_last & lane_valid);
+  assign done = (answered && response_last_i) || filled;
+  assign done_valid_o = done;
   assign done_signals_o = head.signals;
-  assign busy_o = set_q || requesting_q || !queue_empty;
+  assign busy_o = described_q || head_q != tail_q;
 
-  always_ff @(posedge clk_i) begin
-    if (starts) begin
-      queue[tail_q[IndexBits-1:0]] <= '{
-          local_box: local_box, fill: command_q.opcode == OP_FILL, value: command_q.immediate0, signals: command_q.signals
-      };
-    end
-  end
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       head_q <= '0;
       tail_q <= '0;
     end else begin
-      if (starts) tail_q <= tail_q + (IndexBits+1)'(1);
-      if (pops) head_q <= head_q + (IndexBits+1)'(1);
+      if (puts_transfer) tail_q <= tail_q + (IndexBits+1)'(1);
+      if (done) head_q <= head_q + (IndexBits+1)'(1);
     end
   end
 
-  // The on-chip side is walked by requests of a store, by responses of a load, by itself for a fill.
-  logic [IndexBits:0] next_head;
-  assign next_head = head_q + (IndexBits+1)'(1);
-  always_comb begin
-    walk_load = 1'b0;
-    walk_box = local_box;
-    if (Store) begin
-      walk_load = starts;
-    end else if (pops || !walking_q) begin
-      // The box of the transfer that is at the head of the queue after this cycle, if it is there.
-      if (pops ? next_head != tail_q : !queue_empty) begin
-        walk_load = 1'b1;
-        walk_box = pops ? queue[next_head[IndexBits-1:0]].local_box : head.local_box;
-      end else if (starts) begin
-        walk_load = 1'b1;
-      end
-    end
-  end
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) walking_q <= 1'b0;
-    else if (walk_load) walking_q <= 1'b1;
-    else if (pops) walking_q <= 1'b0;
-  end
+  // ------------------------------------------------------------------ the on-chip side
+  // It is walked by the requests of a store, by the answers to a load, by itself for a fill.
+  logic walked, walk_load;
+  logic [IndexBits:0] next_walk;
+  logic [BeatBits-1:0] advance;
+  logic [PortBytes-1:0] lane_valid, lane_last;
 
+  assign walked = Store ? accepted && request_last_o : done;
+  assign next_walk = walked ? walk_q + (IndexBits+1)'(1) : walk_q;
+  assign walk_load = (walked || !walking_q) && next_walk != tail_q;
   always_comb begin
     advance = '0;
     if (filling) advance = BeatBits'(PortBytes);
     else if (Store) advance = accepted ? beat : '0;
     else if (answered) advance = response_bytes_i;
   end
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      walking_q <= 1'b0;
+      walk_q <= '0;
+    end else begin
+      walk_q <= next_walk;
+      if (walk_load) walking_q <= 1'b1;
+      else if (walked) walking_q <= 1'b0;
+    end
+  end
 
   walker #(.Lanes(PortBytes)) i_local (
     .clk_i,
     .rst_ni,
     .load_i(walk_load),
-    .box_i(walk_box),
+    .box_i(transfers[next_walk[IndexBits-1:0]].local_box),
     .advance_i(advance),
     .valid_o(lane_valid),
     .address_o(local_address_o),
@@ -277,6 +280,6 @@ module dma
     end
   end
 
-  logic unused_command;
-  assign unused_command = ^{command_q.operands[2], command_q.accumulate, command_q.immediate1, command_q.opcode};
+  logic unused_bits;
+  assign unused_bits = ^{command_q, run_valid};
 endmodule
