@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from .errors import Unsupported
@@ -24,6 +25,7 @@ class Issue:
     engine: int
     occupancy: int
     latency: int
+    issue: int
     waits: tuple[tuple[int, int], ...]
     signals: tuple[tuple[int, int], ...]
     links: tuple[tuple[int, int], ...]
@@ -48,7 +50,7 @@ class Code:
         return tuple(tuple(s for s, _ in step.signals) for step in self.steps if isinstance(step, Issue))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompiledProgram:
     """What the engine runs: `cores` instances of `codes`."""
 
@@ -61,6 +63,12 @@ class CompiledProgram:
     semaphore_names: tuple[str, ...]
     initial: tuple[int, ...]
     memories: tuple[str, ...]
+
+    @functools.cached_property
+    def shared(self) -> frozenset[int]:
+        """Engines that several streams use."""
+        users = [{step.engine for step in code.steps if isinstance(step, Issue)} for code in self.codes]
+        return frozenset(engine for used in users for engine in used if sum(engine in other for other in users) > 1)
 
     @property
     def instructions(self) -> int:
@@ -155,6 +163,7 @@ class _Flattener:
             self.index.engines[cost.engine],
             cost.occupancy,
             cost.latency,
+            cost.issue,
             self.index.counts(node.waits),
             self.index.counts(node.signals),
             tuple((self.index.memories.index(m), ticks) for m, ticks in cost.links),

@@ -127,7 +127,7 @@ class Engine:
     def _run(self, stream: StreamState) -> Generator[simpy.Event, None, None]:
         """The process of one stream."""
         env, steps = self.env, self.program.codes[stream.code].steps
-        semaphores, taken, base = self.semaphores, self.taken, stream.base
+        semaphores, taken, base, shared = self.semaphores, self.taken, stream.base, self.program.shared
         stream.wake = _At(env, 0, stream.priority)
         yield stream.wake
         while stream.pc < len(steps):
@@ -156,6 +156,10 @@ class Engine:
             self._start(stream, step, start)
             stream.taken = 0
             stream.pc += 1
+            if step.engine in shared:  # else nobody can come between this instruction and the stream's next
+                stream.resume_at = start + step.issue
+                yield _At(env, step.issue, stream.priority)
+                stream.resume_at = -1
 
     def _loop(self, stream: StreamState, step: LoopStep) -> None:
         """Enter a loop or take its back edge."""

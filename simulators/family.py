@@ -28,12 +28,14 @@ class Cost:
     """The price of one instruction, in ticks.
 
     The engine is taken for `occupancy`; results and signals come `latency` after the start (latency >= occupancy > 0).
+    The stream can issue its next instruction `issue` after the start (issue <= occupancy).
     Each link in `links` is taken for its ticks from the start. `traffic` is in bytes per memory.
     """
 
     engine: str
     occupancy: int
     latency: int
+    issue: int = 0
     links: tuple[tuple[str, int], ...] = ()
     traffic: tuple[tuple[str, int], ...] = ()
     multiply_adds: int = 0

@@ -2,7 +2,8 @@
 //
 // A transfer is a box of runs of contiguous bytes on either side. The descriptor stage takes Setup cycles and then puts
 // out a run every RowSetup cycles; the mover asks for them, a beat of at most PortBytes a cycle, with at most
-// InFlightBytes outstanding; answers come in order. The stages work on different transfers at the same time. Whole bursts
+// InFlightBytes outstanding; answers come in order. The stages work on different transfers at the same time: the next
+// descriptor is taken when no more than AheadBytes are left to ask for, so that its set-up is just hidden. Whole bursts
 // are charged, counted from the beginning of each run. The link is held from the first request of a transfer to its last.
 // A fill asks memory for nothing: it writes its value when all before it has been answered.
 module dma
@@ -14,6 +15,7 @@ module dma
   parameter int unsigned InFlightBytes = 1024, // requested and not yet answered
   parameter int unsigned Setup = 8,            // cycles a transfer; at least 1
   parameter int unsigned RowSetup = 1,         // cycles from one run to the next; at least 1
+  parameter int unsigned AheadBytes = 64,      // left to ask for when the next descriptor is taken
   parameter int unsigned Runs = 16,            // between descriptor stage and mover; a power of 2
   parameter int unsigned Transfers = 64        // that may wait for answers; a power of 2
 ) (
@@ -78,6 +80,7 @@ module dma
   command_t command_q;
   logic [15:0] wait_q;
   logic takes, puts, puts_transfer, described;
+  logic [31:0] left_q, left_d;  // bytes to ask for, in whole bursts
   logic run_valid, run_last;
   logic [31:0] run_address;
   operand_t run_box;
@@ -98,7 +101,12 @@ module dma
   assign puts_transfer = described_q && first_q && wait_q == '0 && !transfers_full && (fill || !runs_full);
   assign puts = described_q && !fill && wait_q == '0 && !runs_full && (!first_q || !transfers_full);
   assign described = fill ? puts_transfer : puts && run_last;
-  assign command_ready_o = !described_q || described;
+  assign command_ready_o = (!described_q || described) && left_d <= 32'(AheadBytes);
+  always_comb begin
+    left_d = left_q;
+    if (puts) left_d += (32'(command_q.operands[Remote].size[DIMS-1]) + 32'(BurstBytes - 1)) & ~32'(BurstBytes - 1);
+    if (request_valid_o && request_ready_i && request_burst_o) left_d -= 32'(BurstBytes);
+  end
 
   always_comb begin
     error_o = ERROR_NONE;
@@ -135,12 +143,15 @@ module dma
       first_q <= 1'b0;
       command_q <= '0;
       wait_q <= '0;
+      left_q <= '0;
     end else if (takes) begin
+      left_q <= left_d;
       described_q <= 1'b1;
       first_q <= 1'b1;
       command_q <= command_i;
       wait_q <= 16'(Setup - 1);
     end else begin
+      left_q <= left_d;
       if (described) described_q <= 1'b0;
       if (puts_transfer) first_q <= 1'b0;
       if (puts) wait_q <= 16'(RowSetup - 1);
@@ -216,9 +227,7 @@ module dma
   assign filling = !Store && walking_q && head.fill;
   assign filled = filling && |(lane_last & lane_valid);
   assign done = (answered && response_last_i) || filled;
-  assign done_valid_o = done;
-  assign done_signals_o = head.signals;
-  assign busy_o = described_q || head_q != tail_q;
+  assign busy_o = described_q || head_q != tail_q || done_valid_o;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -227,6 +236,16 @@ module dma
     end else begin
       if (puts_transfer) tail_q <= tail_q + (IndexBits+1)'(1);
       if (done) head_q <= head_q + (IndexBits+1)'(1);
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      done_valid_o <= 1'b0;
+      done_signals_o <= '0;
+    end else begin
+      done_valid_o <= done;
+      done_signals_o <= head.signals;
     end
   end
 

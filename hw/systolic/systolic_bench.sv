@@ -15,6 +15,7 @@ module systolic_bench
   parameter int unsigned InFlightBytes = 1024,
   parameter int unsigned DmaSetup = 8,
   parameter int unsigned DmaRowSetup = 1,
+  parameter int unsigned DmaAheadBytes = 64,
   parameter int unsigned MemoryBytes = 1 << 22,       // a power of 2
   parameter int unsigned BytesPer1024Cycles = 8192,
   parameter int unsigned MemoryLatency = 64,          // cycles
@@ -60,7 +61,7 @@ module systolic_bench
     .Rows(Rows), .Columns(Columns), .WeightPlanes(WeightPlanes), .ResultPlanes(ResultPlanes),
     .ScratchpadBytes(ScratchpadBytes), .AccumulatorBytes(AccumulatorBytes), .VectorLanes(VectorLanes),
     .VectorLatency(VectorLatency), .PortBytes(PortBytes), .BurstBytes(BurstBytes), .InFlightBytes(InFlightBytes),
-    .DmaSetup(DmaSetup), .DmaRowSetup(DmaRowSetup), .Streams(Streams), .Instructions(Instructions),
+    .DmaSetup(DmaSetup), .DmaRowSetup(DmaRowSetup), .DmaAheadBytes(DmaAheadBytes), .Streams(Streams), .Instructions(Instructions),
     .Semaphores(Semaphores)
   ) i_chip (
     .clk_i,

@@ -19,6 +19,7 @@ module systolic_chip
   parameter int unsigned InFlightBytes = 1024,
   parameter int unsigned DmaSetup = 8,
   parameter int unsigned DmaRowSetup = 1,
+  parameter int unsigned DmaAheadBytes = 64,
   parameter int unsigned Streams = 8,
   parameter int unsigned Instructions = 512,   // of each stream
   parameter int unsigned Semaphores = 32,
@@ -191,7 +192,7 @@ module systolic_chip
 
   dma #(
     .Store(1'b0), .PortBytes(PortBytes), .BurstBytes(BurstBytes), .InFlightBytes(InFlightBytes),
-    .Setup(DmaSetup), .RowSetup(DmaRowSetup)
+    .Setup(DmaSetup), .RowSetup(DmaRowSetup), .AheadBytes(DmaAheadBytes)
   ) i_load (
     .clk_i,
     .rst_ni,
@@ -224,7 +225,7 @@ module systolic_chip
 
   dma #(
     .Store(1'b1), .PortBytes(PortBytes), .BurstBytes(BurstBytes), .InFlightBytes(InFlightBytes),
-    .Setup(DmaSetup), .RowSetup(DmaRowSetup)
+    .Setup(DmaSetup), .RowSetup(DmaRowSetup), .AheadBytes(DmaAheadBytes)
   ) i_store (
     .clk_i,
     .rst_ni,

@@ -34,6 +34,7 @@ def elaborate(machine: Machine) -> Parameters:
     if refused:
         raise Unsupported(f"{machine.name} has {refused[0]}: the RTL does not build that")
     memory = machine.memories[spec.activation_memory]
+    rate = memory.bandwidth * memory.efficiency / machine.clock_hz  # bytes a cycle
     return {
         "Rows": array.rows,
         "Columns": array.columns,
@@ -48,8 +49,9 @@ def elaborate(machine: Machine) -> Parameters:
         "InFlightBytes": dma.in_flight_bytes,
         "DmaSetup": dma.setup,
         "DmaRowSetup": dma.row_setup,
+        "DmaAheadBytes": math.ceil(dma.setup * rate),
         "MemoryBytes": MEMORY_BYTES,
-        "BytesPer1024Cycles": round(1024 * memory.bandwidth * memory.efficiency / machine.clock_hz),
+        "BytesPer1024Cycles": round(1024 * rate),
         "MemoryLatency": math.ceil(memory.latency * machine.clock_hz),
         "Streams": STREAMS,
         "Instructions": INSTRUCTIONS,
