@@ -85,7 +85,7 @@ class Word:
     accumulate: int = bits(32, "add to the destination where this is not 0; running, like an address", signed=True)
     accumulate_step: tuple[int, ...] = bits(32, "added when loop d turns", count=MAX_LOOPS, signed=True)
     immediate0: int = bits(32, "multiplier, or value of a fill", signed=True)
-    immediate1: int = bits(32, "shift in bits 5:0, relu in bit 8")
+    immediate1: int = bits(32, "shift in bits 5:0, relu in bit 8; bytes of a fill")
 
 
 def width(of: type) -> int:

@@ -5,7 +5,8 @@
 // InFlightBytes outstanding; answers come in order. The stages work on different transfers at the same time: the next
 // descriptor is taken when no more than AheadBytes are left to ask for, so that its set-up is just hidden. Whole bursts
 // are charged, counted from the beginning of each run. The link is held from the first request of a transfer to its last.
-// A fill asks memory for nothing: it writes its value when all before it has been answered.
+// A fill asks memory for nothing: it takes the descriptor stage as long as its bytes take the port, and writes its value
+// when all before it has been answered.
 module dma
   import presil_pkg::*;
 #(
@@ -78,7 +79,7 @@ module dma
   logic described_q;  // a descriptor is worked on
   logic first_q;      // it has not put out a run
   command_t command_q;
-  logic [15:0] wait_q;
+  logic [31:0] wait_q, beats;
   logic takes, puts, puts_transfer, described;
   logic [31:0] left_q, left_d;  // bytes to ask for, in whole bursts
   logic run_valid, run_last;
@@ -94,6 +95,7 @@ module dma
   logic runs_full, runs_empty, fill;
 
   assign takes = command_valid_i && command_ready_o;
+  assign beats = (command_i.immediate1 + 32'(PortBytes - 1)) / 32'(PortBytes);  // of a fill
   assign fill = command_q.opcode == OP_FILL;
   assign transfers_full = (tail_q - head_q) == (IndexBits+1)'(Transfers);
   assign runs_full = (run_tail_q - run_head_q) == (RunBits+1)'(Runs);
@@ -149,13 +151,13 @@ module dma
       described_q <= 1'b1;
       first_q <= 1'b1;
       command_q <= command_i;
-      wait_q <= 16'(Setup - 1);
+      wait_q <= command_i.opcode == OP_FILL && beats > 32'(Setup) ? beats - 32'd1 : 32'(Setup - 1);
     end else begin
       left_q <= left_d;
       if (described) described_q <= 1'b0;
       if (puts_transfer) first_q <= 1'b0;
-      if (puts) wait_q <= 16'(RowSetup - 1);
-      else if (wait_q != '0) wait_q <= wait_q - 16'd1;
+      if (puts) wait_q <= 32'(RowSetup - 1);
+      else if (wait_q != '0) wait_q <= wait_q - 32'd1;
     end
   end
 

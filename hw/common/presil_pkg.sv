@@ -68,7 +68,7 @@ package presil_pkg;
     logic signed [31:0] accumulate;  // add to the destination where this is not 0; running, like an address
     logic [9:0][31:0] accumulate_step;  // added when loop d turns
     logic signed [31:0] immediate0;  // multiplier, or value of a fill
-    logic [31:0] immediate1;  // shift in bits 5:0, relu in bit 8
+    logic [31:0] immediate1;  // shift in bits 5:0, relu in bit 8; bytes of a fill
   } word_t;
 
   // An operand as an engine takes it: running address and ring offset added.

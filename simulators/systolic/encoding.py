@@ -43,7 +43,7 @@ def encode(instruction: Instruction, unit: int, program: Program, machine: Machi
     dims = [boxes.box(r, o) for r, o in zip(instruction.operands, owners, strict=True) if o is not None]
     widths = [size_bytes(o.dtype) for o in owners if o is not None]
     engine = cost.cost(instruction, unit, program, machine).engine
-    return Body(OPCODES[op], engine, tuple(_walked(op, dims, widths)), _immediates(instruction))
+    return Body(OPCODES[op], engine, tuple(_walked(op, dims, widths)), _immediates(instruction, boxes.elements(dims[0]) * widths[0] if dims else 0))
 
 
 def _walked(op: str, dims: list[boxes.Box], widths: list[int]) -> list[boxes.Box]:
@@ -61,12 +61,12 @@ def _walked(op: str, dims: list[boxes.Box], widths: list[int]) -> list[boxes.Box
     return [boxes.merged(boxes.broadcast(d, sizes)) for d in dims]
 
 
-def _immediates(instruction: Instruction) -> tuple[int, int]:
+def _immediates(instruction: Instruction, moved: int) -> tuple[int, int]:
     def whole(name: str) -> int:
         value = instruction.attribute(name, 0)
         return value if isinstance(value, int) else 0
 
     relu = int(instruction.attribute("activation") == "relu")
     if instruction.op == "fill":
-        return whole("value"), 0
+        return whole("value"), moved
     return whole("multiplier"), whole("shift") | relu << 8
