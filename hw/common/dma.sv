@@ -5,8 +5,8 @@
 // InFlightBytes outstanding; answers come in order. The stages work on different transfers at the same time: the next
 // descriptor is taken when no more than AheadBytes are left to ask for, so that its set-up is just hidden. Whole bursts
 // are charged, counted from the beginning of each run. The link is held from the first request of a transfer to its last.
-// A fill asks memory for nothing: it takes the descriptor stage as long as its bytes take the port, and writes its value
-// when all before it has been answered.
+// A fill asks memory for nothing: it writes its value as soon as all before it has been answered, and takes the descriptor
+// stage for as long as that takes the port.
 module dma
   import presil_pkg::*;
 #(
@@ -100,9 +100,9 @@ module dma
   assign transfers_full = (tail_q - head_q) == (IndexBits+1)'(Transfers);
   assign runs_full = (run_tail_q - run_head_q) == (RunBits+1)'(Runs);
   assign runs_empty = run_tail_q == run_head_q;
-  assign puts_transfer = described_q && first_q && wait_q == '0 && !transfers_full && (fill || !runs_full);
+  assign puts_transfer = described_q && first_q && !transfers_full && (fill || (wait_q == '0 && !runs_full));
   assign puts = described_q && !fill && wait_q == '0 && !runs_full && (!first_q || !transfers_full);
-  assign described = fill ? puts_transfer : puts && run_last;
+  assign described = fill ? described_q && wait_q == '0 && (!first_q || puts_transfer) : puts && run_last;
   assign command_ready_o = (!described_q || described) && left_d <= 32'(AheadBytes);
   always_comb begin
     left_d = left_q;
