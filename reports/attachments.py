@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from .data import Comparison, Layer, Validation
+import pandas as pd
+
+from .data import Comparison, Reason, Validation
+from .frames import layers_frame, validations_frame
+
+_LAST = ["gain", "traffic_bytes", "checks", "reasons"]
 
 
 def layers_csv(data: Comparison) -> bytes:
     """All layers of all machines, one row each, in full precision."""
-    out = io.StringIO()
-    names = [n for n in Layer.__dataclass_fields__ if n not in {"checks", "reasons", "traffic_bytes"}]
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*names, "gain", "traffic_bytes", "checks", "reasons"])
-    for layer in data.layers:
-        plain_values = ["" if getattr(layer, n) is None else _harmless(getattr(layer, n)) for n in names]
-        traffic = ";".join(f"{k}={v}" for k, v in layer.traffic_bytes.items())
-        checks = ";".join(f"{k}={v}" for k, v in layer.checks.items())
-        reasons = "; ".join(f"{r.kind} at {r.where}: {r.detail}" for r in layer.reasons)
-        writer.writerow([*plain_values, layer.gain or "", *map(_harmless, (traffic, checks, reasons))])
-    return out.getvalue().encode()
+    frame = layers_frame(data.layers).drop(columns="partial")
+    frame["traffic_bytes"] = frame["traffic_bytes"].map(_pairs)
+    frame["checks"] = frame["checks"].map(_pairs)
+    frame["reasons"] = frame["reasons"].map(_reasons)
+    return _csv(frame[[*frame.columns.drop(_LAST), *_LAST]])
 
 
 def validation_csv(rows: Sequence[Validation]) -> bytes:
     """All published figures beside ours, in full precision."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(Validation.__dataclass_fields__)
-    writer.writerows([[_harmless(getattr(row, name)) for name in Validation.__dataclass_fields__] for row in rows])
-    return out.getvalue().encode()
+    return _csv(validations_frame(rows).drop(columns="row_set"))
+
+
+def _csv(frame: pd.DataFrame) -> bytes:
+    text: str = frame.apply(lambda column: column.map(_harmless)).to_csv(index=False, lineterminator="\n")
+    return text.encode()
+
+
+def _pairs(found: Mapping[str, int]) -> str:
+    return ";".join(f"{name}={value}" for name, value in found.items())
+
+
+def _reasons(found: Sequence[Reason]) -> str:
+    return "; ".join(f"{r.kind} at {r.where}: {r.detail}" for r in found)
 
 
 def _harmless(value: object) -> object:

@@ -13,6 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from .data import Comparison, Validation
 from .findings import TimeSplit, ranking, time_split
+from .frames import validations_frame
 from .style import GREY, INK, PALE, SPLIT, WIDTH, colour, marker, quiet, styled, svg
 from .words import digits, label
 
@@ -181,15 +182,14 @@ def validation_chart(rows: Sequence[Validation]) -> bytes | None:
     """Error of each published row, a lane per set of rows."""
     if not rows:
         return None
-    sets = list(dict.fromkeys(row_set(r) for r in rows))
+    sets = validations_frame(rows).groupby("row_set", sort=False)["error_percent"].agg(list)
     with styled():
         figure = Figure(figsize=(WIDTH, 0.7 + _ROW * len(sets)), layout="constrained")
         axes = figure.add_subplot()
         axes.axvspan(-10, 10, color="#edf1f4", linewidth=0)
         axes.axvline(0, color=GREY, linewidth=0.8)
         reach = min(max(15.0, 1.1 * max(abs(r.error_percent) for r in rows)), _FAR)
-        for y, name in enumerate(sets):
-            errors = [r.error_percent for r in rows if row_set(r) == name]
+        for y, errors in enumerate(sets):
             look: dict[str, Any] = {"color": colour(0), "alpha": 0.6, "markeredgewidth": 0, "clip_on": False}
             inside = [e for e in errors if abs(e) <= reach]
             axes.plot(inside, [y] * len(inside), "o", **look)
@@ -198,14 +198,8 @@ def validation_chart(rows: Sequence[Validation]) -> bytes | None:
                 axes.plot([sign * reach] * len(outside), [y] * len(outside), arrow, **look)
         axes.set_xlim(-reach, reach)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:+.0f}%" if x else "0"))
-        axes.set_yticks(range(len(sets)), [label(s) for s in sets], color=INK)
+        axes.set_yticks(range(len(sets)), [label(s) for s in sets.index], color=INK)
         axes.set_ylim(len(sets) - 0.5, -0.5)
         axes.set_xlabel("ours against published; the band is ±10%, an arrow is further out")
         quiet(axes)
         return svg(figure)
-
-
-def row_set(row: Validation) -> str:
-    """The set a row belongs to: its id without the number."""
-    head, _, tail = row.row.rpartition("-")
-    return head if head and tail[:1].isdigit() else row.row

@@ -118,12 +118,21 @@ class Layer:
     multiply_adds: int = 0
     traffic_bytes: Mapping[str, int] = field(default_factory=dict)
     checks: Mapping[str, int] = field(default_factory=dict)
+    instructions: int = 0
+    executed_instructions: int = 0  # of `instructions`, on data, in the first of the timed runs
+    elements: int = 0  # of the outputs
+    compared_elements: int = 0  # of `elements`, with the reference, in that run
     reasons: tuple[Reason, ...] = ()
 
     @property
     def total_seconds(self) -> float:
         """Seconds of all executions of this shape in one pass of the model; 0 without a right kernel."""
         return (self.seconds or 0.0) * self.count if self.status == "right" else 0.0
+
+    @property
+    def partial(self) -> bool:
+        """Whether there was time to run only the kernel's beginning on data."""
+        return self.compared_elements < self.elements
 
     @property
     def gain(self) -> float | None:

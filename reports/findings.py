@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .data import Comparison, Group, Layer, Machine
+from .frames import score_table
 from .words import digits, listed, percent, plural, times
 
 
@@ -79,16 +80,16 @@ def ranking(data: Comparison, group: Group) -> list[tuple[Machine, float]]:
 
 def shared_groups(data: Comparison) -> list[Group]:
     """Groups that every machine has a score in: the only ones over which a mean of machines may be compared."""
-    return [g for g in data.groups if len(ranking(data, g)) == len(data.machines)]
+    shared = score_table(data).dropna().index
+    return [g for g in data.groups if g.key in shared]
 
 
 def relative_mean(data: Comparison, machine: Machine) -> float | None:
     """Geometric mean, over the shared groups, of this machine's score over the best one's."""
-    logs = []
-    for group in shared_groups(data):
-        order = ranking(data, group)
-        logs.append(math.log({m.key: v for m, v in order}[machine.key] / order[0][1]))
-    return math.exp(statistics.fmean(logs)) if logs else None
+    shared = score_table(data).dropna()
+    if shared.empty:
+        return None
+    return math.exp((shared[machine.key] / shared.max(axis="columns")).map(math.log).mean())
 
 
 def title(data: Comparison) -> str:
@@ -163,6 +164,8 @@ def _gaps(data: Comparison) -> list[str]:
     good, all_layers = len(right(data.layers)), len(data.layers)
     if good == all_layers:
         kernels = len({(x.workload, x.machine) for x in data.layers})
-        return [f"All {kernels:,} kernels behind these figures passed every check."]
+        part = len({(x.workload, x.machine) for x in data.layers if x.partial})
+        extent = f"; of {part:,} there was time to run only the beginning on data" if part else ""
+        return [f"All {kernels:,} kernels behind these figures passed every check{extent}."]
     missing = f"{all_layers - good:,} of {all_layers:,} layers"
     return [f"{missing} lack a right kernel; groups with such a gap get no score."]

@@ -29,6 +29,7 @@ from .data import (
 
 MOST_MACHINES = 6
 _STATUSES: Mapping[str, Status] = {"no right kernel": "none", "unsupported": "unsupported", "failed": "failed"}
+_EXTENT = ("instructions", "executed_instructions", "elements", "compared_elements")
 Body = Mapping[str, Any]
 
 
@@ -132,6 +133,7 @@ def _layer(run: StoredRun, group: Group, key: str, machine: str, layer: StoredLa
     reasons = [Reason(kind=r["kind"], where=r["where"], detail=r["detail"]) for r in item.get("reasons", ())]
     if not reasons and item.get("reason"):
         reasons = [Reason(kind="", where="", detail=item["reason"])]
+    facts: Body = item.get("facts") or {}
     return Layer(
         group=group.key,
         name=layer.name,
@@ -155,7 +157,8 @@ def _layer(run: StoredRun, group: Group, key: str, machine: str, layer: StoredLa
         refused=item.get("refused") or 0,
         multiply_adds=item.get("multiply_adds") or 0,
         traffic_bytes=dict(item.get("traffic_bytes") or {}),
-        checks=_checks(item.get("facts") or {}),
+        checks=_checks(facts),
+        **{name: int(facts.get(name) or 0) for name in _EXTENT},
         reasons=tuple(reasons),
     )
 

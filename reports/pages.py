@@ -10,12 +10,14 @@ from typing import Any
 from .charts import gain_chart, scores_chart, split_chart, validation_chart
 from .data import Comparison, Group, Machine, Run, Standing, Validation
 from .findings import headlines, median_bound_ratio, ranking, right, title, utilization
+from .frames import validations_frame
 from .roofline import key_chart, roofline_chart
 from .tables import (
     checks_table,
     figure_table,
     layer_table,
     machine_table,
+    partial_table,
     problem_table,
     schedule_table,
     score_table,
@@ -66,6 +68,7 @@ def content(data: Comparison) -> tuple[Page, Images]:
             "verdicts": verdict_table(data),
             "checks": checks_table(data),
             "problems": problem_table(data),
+            "partial": partial_table(data),
         },
         "validation": _validation(data.validations, figure),
         "layers": [
@@ -203,10 +206,10 @@ def _standing(machine: Machine) -> str:
 def _validation(rows: Sequence[Validation], figure: Any) -> Page | None:
     if not rows:
         return None
-    errors = sorted(abs(r.error_percent) for r in rows)
+    errors = validations_frame(rows)["error_percent"].astype(float).abs()
     summary = (
-        f"{plural(len(rows), 'published figure')} compared: the median error is {statistics.median(errors):.1f}%,"
-        f" the worst {errors[-1]:.1f}%; {sum(e <= 10 for e in errors)} of {len(errors)} lie within 10%."
+        f"{plural(len(rows), 'published figure')} compared: the median error is {errors.median():.1f}%,"
+        f" the worst {errors.max():.1f}%; {(errors <= 10).sum()} of {len(errors)} lie within 10%."
     )
     caption = "Error against published figures. Each mark is a published figure."
     return {

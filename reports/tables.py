@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+
+import pandas as pd
 
 from .data import RUNS, STATUS_MEANING, Comparison, Layer, Machine, Standing, Validation
 from .findings import (
@@ -17,6 +18,7 @@ from .findings import (
     shared_groups,
     utilization,
 )
+from .frames import kernels_frame, validations_frame
 from .words import NONE, breakable, digits, percent, plural, quantity, times, whole
 
 Align = Literal["left", "right"]
@@ -27,6 +29,7 @@ Table = dict[str, Any]
 LAYER_ROWS = 12  # rows of a layer table in the PDF; the CSV has them all
 SCHEDULE_ROWS = 10
 VALIDATION_ROWS = 40
+PARTIAL_ROWS = 40
 
 
 def cell(text: str, *, sub: str = "", tone: Tone = "", mono: bool = False) -> Cell:
@@ -76,10 +79,11 @@ def score_table(data: Comparison) -> Table:
 
 
 def _known_error(data: Comparison, machine: Machine) -> Cell:
-    errors = [abs(v.error_percent) for v in data.validations if v.machine == machine.name]
-    if not errors:
+    frame = validations_frame(data.validations)
+    errors = frame.loc[frame["machine"] == machine.name, "error_percent"].astype(float).abs()
+    if errors.empty:
         return cell("not known", tone="muted")
-    return cell(f"{statistics.median(errors):.1f}%", sub=f"median of {plural(len(errors), 'figure')}")
+    return cell(f"{errors.median():.1f}%", sub=f"median of {plural(len(errors), 'figure')}")
 
 
 def machine_table(data: Comparison) -> Table:
@@ -127,7 +131,11 @@ def layer_table(layers: Sequence[Layer]) -> Table:
                 cell(percent(layer.utilization)),
                 cell(times(layer.bound_ratio), sub=layer.bound_by),
                 cell(short(layer.bottleneck) if layer.status == "right" else problem(layer)),
-                cell(layer.status, tone="good" if layer.status == "right" else "bad"),
+                cell(
+                    layer.status,
+                    sub="run in part" if layer.partial else "",
+                    tone="good" if layer.status == "right" else "bad",
+                ),
             ]
         )
     columns: list[tuple[str, Align, str]] = [
@@ -201,19 +209,43 @@ def verdict_table(data: Comparison) -> Table:
 
 def checks_table(data: Comparison) -> Table:
     """How much of each check was done on the best kernels, per machine. A kernel of several groups counts once."""
-    mine = [_kernels(data, m) for m in data.machines]
-    names = list(dict.fromkeys(name for kernels in mine for x in kernels for name in x.checks))
-    rows = [[cell(name), *(cell(whole(sum(x.checks.get(name, 0) for x in some))) for some in mine)] for name in names]
-    if RUNS in names:
-        barely = [sum(x.checks.get(RUNS) == 1 for x in some) for some in mine]
-        rows.append([cell("kernels so large that there was time for one run"), *(cell(whole(n)) for n in barely)])
-    rows.append([cell("schedules timed"), *(cell(whole(sum(x.evaluated for x in some))) for some in mine)])
-    rows.append([cell("kernels refused by a check"), *(cell(whole(sum(x.refused for x in some))) for some in mine)])
-    return table([("Done", "left", "1.5fr"), *((m.key, "right", "1fr") for m in data.machines)], rows)
+    kernels = kernels_frame(data.layers)
+    keys = [m.key for m in data.machines]
+    checks = pd.DataFrame(kernels["checks"].tolist(), index=kernels.index).fillna(0)
+    sums: dict[str, pd.Series[Any]] = {str(name): checks[name] for name in checks}
+    if RUNS in sums:
+        sums["kernels so large that there was time for one run"] = sums[RUNS] == 1
+    if kernels["elements"].any():
+        sums["outputs compared with the reference in the first run"] = kernels["compared_elements"]
+        sums["outputs there are"] = kernels["elements"]
+        sums["kernels of which that run did only the beginning"] = kernels["partial"]
+    sums |= {"schedules timed": kernels["evaluated"], "kernels refused by a check": kernels["refused"]}
+    totals = pd.DataFrame(sums).groupby(kernels["machine"]).sum().reindex(keys, fill_value=0)
+    rows = [[cell(str(name)), *(cell(whole(n)) for n in counts)] for name, counts in totals.T.iterrows()]
+    return table([("Done", "left", "1.5fr"), *((key, "right", "1fr") for key in keys)], rows)
 
 
-def _kernels(data: Comparison, machine: Machine) -> list[Layer]:
-    return list({x.workload: x for x in data.layers_of(None, machine.key)}.values())
+def partial_table(data: Comparison) -> Table:
+    """The kernels of which only the beginning was run on data, the least of it first, up to 40."""
+    found = kernels_frame(data.layers)
+    found = found[found["partial"]]
+    found = found.assign(share=(found["compared_elements"] / found["elements"]).astype(float))
+    rows = [
+        [
+            cell(x["machine"]),
+            cell(x["name"], sub=_unless(x["workload"], x["name"])),
+            cell(percent(x["share"]), sub=f"{whole(x['compared_elements'])} of {whole(x['elements'])}"),
+            cell(f"{whole(x['executed_instructions'])} of {whole(x['instructions'])}"),
+        ]
+        for x in found.sort_values("share", kind="stable").head(PARTIAL_ROWS).to_dict("records")
+    ]
+    columns: list[tuple[str, Align, str]] = [
+        ("Machine", "left", "auto"),
+        ("Layer", "left", "2fr"),
+        ("Outputs compared", "right", "auto"),
+        ("Instructions run", "right", "auto"),
+    ]
+    return table(columns, rows, of=len(found))
 
 
 def problem_table(data: Comparison) -> Table:

@@ -122,3 +122,25 @@ def test_a_validation_record_that_lacks_a_field_is_named(tmp_path):
     Store(folder).put("validation", "SYS-TPU1-003", {"row": "SYS-TPU1-003", "machine": "tpu-v1", "metric": "stall"})
     with pytest.raises(BadInput, match="validation of SYS-TPU1-003 lacks: workload, published, ours, error_percent"):
         build_report([folder], tmp_path / "a.pdf")
+
+
+def test_the_pdf_says_which_kernels_were_run_in_part(tmp_path):
+    extent = {"instructions": 180, "executed_instructions": 73, "elements": 64, "compared_elements": 16}
+    store_run(tmp_path / "runs", {**DONE, "facts": {**extent, "trials": ["random 1"]}})
+    build_report([tmp_path / "runs"], tmp_path / "out.pdf")
+    text = " ".join(" ".join(page.extract_text() for page in pypdf.PdfReader(tmp_path / "out.pdf").pages).split())
+    assert "of 1 there was time to run only the beginning on data" in text
+    assert "outputs compared with the reference in the first run 16 outputs there are 64" in text
+    assert "kernels of which that run did only the beginning 1" in text
+    assert "Kernels run on data in part" in text
+    assert "25.0% 16 of 64 73 of 180" in text
+    assert "right run in part" in text
+
+
+def test_nothing_is_said_of_kernels_run_in_part_where_all_were_run_whole(tmp_path):
+    extent = {"instructions": 180, "executed_instructions": 180, "elements": 64, "compared_elements": 64}
+    store_run(tmp_path / "runs", {**DONE, "facts": {**extent, "trials": ["random 1"]}})
+    build_report([tmp_path / "runs"], tmp_path / "out.pdf")
+    text = " ".join(page.extract_text() for page in pypdf.PdfReader(tmp_path / "out.pdf").pages)
+    assert "in part" not in text
+    assert "only the beginning on data" not in text
