@@ -162,6 +162,8 @@ class _Collected:
 def _machine(found: Any, folder: Path) -> Machine | None:
     if not isinstance(found, str):
         return None  # the model of the file has said so
+    if "\0" in found:  # no path may hold it
+        raise BadInput(f"not the name of a machine (found '{found[:60]!a}')")
     beside = folder / found
     return load_machine(beside if "/" in found or found.endswith((".yaml", ".yml")) else found)
 

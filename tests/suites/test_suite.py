@@ -130,3 +130,9 @@ def test_a_machine_may_be_a_file_beside_the_suite(tmp_path):
     )
     (tmp_path / "suite.yaml").write_text(RIGHT.replace("gemmini-16", "mine.yaml"))
     assert [machine.name for machine in load_suite(tmp_path / "suite.yaml").machines] == ["tpu-v1", "mine"]
+
+
+def test_a_machine_whose_name_no_path_can_hold_is_refused_in_words():
+    text = 'name: x\nmachines: ["a\\0b.yaml"]\nworkloads: ["matmul:m=8,n=8,k=8"]\n'
+    with pytest.raises(BadInput, match=r"2:12: machines\[0\]: not the name of a machine"):
+        parse_suite(text)
