@@ -70,7 +70,7 @@ class _Encoder:
         return (*words[:-1], replace(words[-1], last=1))
 
     def _nodes(self, nodes: tuple[Node, ...], unit: int, around: tuple[tuple[Loop, int], ...], pc: int) -> list[Word]:
-        """The words of `nodes`, the first of which has the number `pc`; `around` are the open loops and their starts."""
+        """The words of `nodes`, the first of which is number `pc`; `around` are the open loops and their starts."""
         words: list[Word] = []
         for node in nodes:
             if isinstance(node, Loop):
@@ -91,7 +91,7 @@ class _Encoder:
             for region, dims in zip(node.operands, body.operands, strict=True)
         ]
         accumulate = node.attribute("accumulate", 0)
-        affine = accumulate if isinstance(accumulate, Affine) else Affine(int(accumulate or 0))  # type: ignore[arg-type]
+        affine = accumulate if isinstance(accumulate, Affine) else Affine(int(accumulate or 0))
         idle = MAX_LOOPS - len(around)
         return Word(
             opcode=body.opcode,

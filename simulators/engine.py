@@ -156,7 +156,7 @@ class Engine:
             self._start(stream, step, start)
             stream.taken = 0
             stream.pc += 1
-            if step.engine in shared:  # else nobody can come between this instruction and the stream's next
+            if step.issue and step.engine in shared:  # else nobody can come between it and the stream's next
                 stream.resume_at = start + step.issue
                 yield _At(env, step.issue, stream.priority)
                 stream.resume_at = -1

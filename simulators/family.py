@@ -35,10 +35,10 @@ class Cost:
     engine: str
     occupancy: int
     latency: int
-    issue: int = 0
     links: tuple[tuple[str, int], ...] = ()
     traffic: tuple[tuple[str, int], ...] = ()
     multiply_adds: int = 0
+    issue: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,13 @@ class Family(Protocol):
     def cost(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> Cost:
         """What it costs. The same for each execution of one instruction of the text."""
 
+    opcodes: Mapping[str, int]  # of the RTL
+
     def encode(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> Any:
         """What the RTL is told of it (an `encoding.Body`). Raises Unsupported where the RTL cannot execute it."""
+
+    def elaborate(self, machine: Any) -> Mapping[str, int]:
+        """The parameters of the RTL. Raises Unsupported for a machine that it does not build."""
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from . import words
-from .systolic.encoding import OPCODES
+from .family import family, family_names
 
 HARDWARE = Path(__file__).resolve().parent.parent / "hw"
 _HEAD = """\
@@ -70,10 +70,16 @@ def common() -> str:
     )
 
 
-def systolic() -> str:
-    """The package of the systolic family."""
-    own = {op: code for op, code in OPCODES.items() if code >= words.FIRST_FAMILY_OPCODE}
-    return f"{_HEAD}package systolic_pkg;\n" + "\n".join(_numbers("OP", own, 8)) + f"\nendpackage\n{_FOOT}"
+def of_family(name: str) -> str:
+    """The package of one family."""
+    own = {op: code for op, code in family(name).opcodes.items() if code >= words.FIRST_FAMILY_OPCODE}
+    return f"{_HEAD}package {name}_pkg;\n" + "\n".join(_numbers("OP", own, 8)) + f"\nendpackage\n{_FOOT}"
+
+
+def packages() -> Mapping[str, str]:
+    """Every package: its file in `hw/`, its text."""
+    families = [name for name in family_names() if family(name).opcodes]
+    return {"common/presil_pkg.sv": common(), **{f"{name}/{name}_pkg.sv": of_family(name) for name in families}}
 
 
 def _numbers(prefix: str, values: Mapping[str, int], width: int) -> list[str]:
@@ -96,12 +102,9 @@ def _struct(name: str, of: type) -> str:
     return f"  // {of.__doc__}\n  typedef struct packed {{\n" + "\n".join(lines) + f"\n  }} {name};\n"
 
 
-PACKAGES: Mapping[str, str] = {"common/presil_pkg.sv": common(), "systolic/systolic_pkg.sv": systolic()}
-
-
 def main() -> None:
     """Rewrite the packages."""
-    for name, text in PACKAGES.items():
+    for name, text in packages().items():
         path = HARDWARE / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

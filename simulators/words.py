@@ -26,6 +26,8 @@ COUNTS = 4  # waits, and signals, of one instruction
 SEMAPHORE_BITS = 6
 PC_BITS = 12
 MOST_UNITS = MAX_COUNT  # that a semaphore can hold
+STREAMS, INSTRUCTIONS, SEMAPHORES = 8, 512, 32  # of a core, as it is built
+MEMORY_BYTES = 1 << 22  # of the behavioural memory
 
 SPACES = ("none", "memory", "scratchpad", "accumulator", "weights", "planes", "results")
 ERRORS = ("none", "opcode", "engine", "loop", "semaphore", "overflow", "operand")
@@ -94,8 +96,8 @@ def width(of: type) -> int:
 
 
 def _width(meta: Mapping[str, Any]) -> int:
-    each = width(meta["of"]) if "of" in meta else meta["width"]
-    return int(meta["count"] * each)
+    each = width(meta["of"]) if "of" in meta else int(meta["width"])
+    return int(meta["count"]) * each
 
 
 def pack(group: Any) -> int:
@@ -132,7 +134,7 @@ def unpack(of: type, value: int) -> Any:
 
 
 def _fit(name: str, value: int, meta: Mapping[str, Any]) -> int:
-    signed, size = meta["signed"], meta["width"]
+    signed, size = bool(meta["signed"]), int(meta["width"])
     low, high = (-(1 << (size - 1)), (1 << (size - 1)) - 1) if signed else (0, (1 << size) - 1)
     if not low <= value <= high:
         raise Unsupported(f"{name} = {value} does not fit the RTL's word; allowed: {low} to {high}")

@@ -7,19 +7,17 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
 from ..errors import Unsupported
-from .elaborate import Parameters
 from .toolchain import Toolchain, find_toolchain
 
 Waves = Literal["none", "vcd", "fst"]
-TOP = "systolic_bench"
-FOLDERS = ("common", "systolic")
+Parameters = Mapping[str, int]
 FLAGS = ("-O2", "-std=c++20", "-fPIC", "-w")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 TRACE_RUNTIME = {"none": (), "vcd": ("verilated_vcd_c.cpp",), "fst": ("verilated_fst_c.cpp",)}
@@ -32,11 +30,11 @@ def hardware() -> Path:
     return beside if beside.is_dir() else Path(str(files("presil"))) / "hw"
 
 
-def sources() -> list[Path]:
-    """All modules, packages first."""
-    found = [path for folder in FOLDERS for path in sorted((hardware() / folder).glob("*.sv"))]
-    if not found:
-        raise Unsupported(f"no SystemVerilog in {hardware()}")
+def sources(family: str) -> list[Path]:
+    """The modules of a family and those common to all, packages first. Raises Unsupported where there are none."""
+    found = [path for folder in ("common", family) for path in sorted((hardware() / folder).glob("*.sv"))]
+    if not (hardware() / family).is_dir():
+        raise Unsupported(f"there is no RTL of the {family} family")
     return sorted(found, key=lambda path: not path.stem.endswith("_pkg"))
 
 
@@ -48,6 +46,7 @@ def cache_folder() -> Path:
 
 
 def build(
+    family: str,
     parameters: Parameters,
     *,
     waves: Waves = "none",
@@ -59,31 +58,41 @@ def build(
     Raises Unsupported where a tool is missing or refuses.
     """
     toolchain = find_toolchain(verilator)
-    modules = list(files or sources())
+    modules = list(files or sources(family))
     driver = Path(__file__).with_name("driver.cpp")
     digest = hashlib.sha256()
     for path in (*modules, driver):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    digest.update(repr((sorted(parameters.items()), waves, toolchain.version, toolchain.compiler, FLAGS)).encode())
+    digest.update(
+        repr((family, sorted(parameters.items()), waves, toolchain.version, toolchain.compiler, FLAGS)).encode()
+    )
     library = cache_folder() / f"{digest.hexdigest()[:32]}.so"
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent, prefix="building-") as folder:
-            made = _make(Path(folder), modules, driver, parameters, waves, toolchain)
+            made = _make(Path(folder), modules, driver, family, parameters, waves, toolchain)
             made.replace(library)  # atomic: of two that build at once, either's is whole
     return library
 
 
 def _make(  # noqa: PLR0917 - all that a library is made from
-    folder: Path, modules: list[Path], driver: Path, parameters: Parameters, waves: Waves, toolchain: Toolchain
+    folder: Path,
+    modules: list[Path],
+    driver: Path,
+    family: str,
+    parameters: Parameters,
+    waves: Waves,
+    toolchain: Toolchain,
 ) -> Path:
     traced = {"none": [], "vcd": ["--trace-vcd"], "fst": ["--trace-fst"]}[waves]
     verilate = [
-        str(toolchain.verilator), "--cc", "--top-module", TOP, "--Mdir", str(folder), "-O3", "--x-initial", "unique",
-        "--noassert", *traced, *(f"-G{name}={value}" for name, value in parameters.items()), *map(str, modules),
+        str(toolchain.verilator), "--cc", "--top-module", f"{family}_bench", "--Mdir", str(folder), "-O3",
+        "--x-initial", "unique", "--noassert", *traced,
+        *(f"-G{name}={value}" for name, value in parameters.items()), *map(str, modules),
     ]  # fmt: skip
     _run(verilate, toolchain, "Verilator refuses the chip")
-    defines = {"none": (), "vcd": ("-DPRESIL_VCD", "-DVM_TRACE=1"), "fst": ("-DPRESIL_FST", "-DVM_TRACE=1")}[waves]
+    traces = {"none": (), "vcd": ("-DPRESIL_VCD", "-DVM_TRACE=1"), "fst": ("-DPRESIL_FST", "-DVM_TRACE=1")}[waves]
+    defines = (f"-DPRESIL_BENCH={family}_bench", *traces)
     includes = [f"-I{path}" for path in (folder, *toolchain.includes)]
     runtime = [toolchain.includes[0] / name for name in (*RUNTIME, *TRACE_RUNTIME[waves])]
     units = [*sorted(folder.glob("V*.cpp")), *runtime, driver]

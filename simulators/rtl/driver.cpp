@@ -4,9 +4,16 @@
 #include <memory>
 #include <string>
 
-#include "Vsystolic_bench.h"
-#include "Vsystolic_bench___024root.h"
 #include "verilated.h"
+
+// PRESIL_BENCH is the module that is built: the chip of a family, and its memory.
+#define PRESIL_JOIN_(a, b) a##b
+#define PRESIL_JOIN(a, b) PRESIL_JOIN_(a, b)
+#define PRESIL_TEXT_(a) #a
+#define PRESIL_TEXT(a) PRESIL_TEXT_(a)
+#define PRESIL_TOP PRESIL_JOIN(V, PRESIL_BENCH)
+#include PRESIL_TEXT(PRESIL_TOP.h)
+#include PRESIL_TEXT(PRESIL_JOIN(PRESIL_TOP, ___024root).h)
 #if defined(PRESIL_FST)
 #include "verilated_fst_c.h"
 using Trace = VerilatedFstC;
@@ -24,7 +31,7 @@ enum Ending : int { kRunning = 0, kDone = 1, kError = 2 };
 
 struct Bench {
   VerilatedContext context;
-  std::unique_ptr<Vsystolic_bench> top;
+  std::unique_ptr<PRESIL_TOP> top;
 #if defined(PRESIL_FST) || defined(PRESIL_VCD)
   std::unique_ptr<Trace> trace;
 #endif
@@ -58,7 +65,7 @@ void* presil_new(uint32_t seed, const char* waves) {
 #if defined(PRESIL_FST) || defined(PRESIL_VCD)
   bench->context.traceEverOn(true);
 #endif
-  bench->top = std::make_unique<Vsystolic_bench>(&bench->context);
+  bench->top = std::make_unique<PRESIL_TOP>(&bench->context);
 #if defined(PRESIL_FST) || defined(PRESIL_VCD)
   if (waves) {
     bench->trace = std::make_unique<Trace>();
@@ -111,12 +118,12 @@ void presil_semaphore(void* handle, uint32_t semaphore, uint32_t amount) {
 }
 
 void presil_write(void* handle, uint32_t address, const uint8_t* bytes, uint32_t count) {
-  auto& cells = static_cast<Bench*>(handle)->top->rootp->systolic_bench__DOT__i_dram__DOT__cells;
+  auto& cells = static_cast<Bench*>(handle)->top->rootp->PRESIL_JOIN(PRESIL_BENCH, __DOT__i_dram__DOT__cells);
   for (uint32_t i = 0; i < count; i++) cells[address + i] = bytes[i];
 }
 
 void presil_read(void* handle, uint32_t address, uint8_t* bytes, uint32_t count) {
-  auto& cells = static_cast<Bench*>(handle)->top->rootp->systolic_bench__DOT__i_dram__DOT__cells;
+  auto& cells = static_cast<Bench*>(handle)->top->rootp->PRESIL_JOIN(PRESIL_BENCH, __DOT__i_dram__DOT__cells);
   for (uint32_t i = 0; i < count; i++) bytes[i] = cells[address + i];
 }
 

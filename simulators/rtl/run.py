@@ -17,9 +17,8 @@ from ..machine import Machine
 from ..program import Program
 from ..simulate import random_inputs
 from ..timing import TICKS_PER_CYCLE, EngineTime, Execution, Timing
-from ..words import ERRORS, Word, pack, width
+from ..words import ERRORS, INSTRUCTIONS, MEMORY_BYTES, SEMAPHORES, STREAMS, Word, pack, width
 from .build import Waves, build
-from .elaborate import INSTRUCTIONS, MEMORY_BYTES, SEMAPHORES, STREAMS, elaborate
 
 MAX_CYCLES = 100_000_000
 SLICE_CYCLES = 1 << 20  # between two looks at Ctrl-C
@@ -41,14 +40,16 @@ def run_rtl(
     """Execute `program` on the chip of `machine`, on `inputs` (drawn at random where None).
 
     `waves` records every signal in a .vcd or .fst file. `library` is a chip built already, for tests.
-    Raises BadInput, Unsupported or Undefined as `simulate` does; Undefined too where the chip stops with an error or does
-    not end within `max_cycles`.
+    Raises BadInput, Unsupported or Undefined as `simulate` does; Undefined too where the chip stops with an error or
+    does not end within `max_cycles`.
     """
     check_legality(program, machine)
-    parameters = elaborate(machine)
+    parameters = family(machine.family).elaborate(machine)
     image = encode(program, machine)
     _check_room(program, image)
-    chip = _Chip(library or build(parameters, waves=_format(waves), verilator=verilator), poison_seed, waves)
+    chip = _Chip(
+        library or build(machine.family, parameters, waves=_format(waves), verilator=verilator), poison_seed, waves
+    )
     try:
         given = random_inputs(program) if inputs is None else inputs
         for tensor in program.tensors:

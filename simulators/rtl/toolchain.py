@@ -60,7 +60,9 @@ def find_toolchain(verilator: str | None = None) -> Toolchain:
         if found:
             return found
     least = ".".join(f"{n:03}" if i else str(n) for i, n in enumerate(LEAST))
-    raise Unsupported(f"no Verilator: none on the PATH of {least} or newer, and the package `verilator` is not installed")
+    raise Unsupported(
+        f"no Verilator: none on the PATH of {least} or newer, and the package `verilator` is not installed"
+    )
 
 
 def _compiler_beside(script: Path) -> Path | None:

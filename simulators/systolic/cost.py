@@ -57,8 +57,13 @@ def _priced(  # noqa: PLR0917 - the columns of one row
     """Cost of `work` cycles on the engine and `latency` to the result, with issue and semaphore time added."""
     occupancy = max(work, spec.issue, 1)
     latency = max(latency, occupancy) + spec.issue + (spec.semaphore if instruction.signals else 0)
-    issue = spec.issue * TICKS_PER_CYCLE
-    return Cost(engine, occupancy * TICKS_PER_CYCLE, latency * TICKS_PER_CYCLE, issue, multiply_adds=multiply_adds)
+    return Cost(
+        engine,
+        occupancy * TICKS_PER_CYCLE,
+        latency * TICKS_PER_CYCLE,
+        multiply_adds=multiply_adds,
+        issue=spec.issue * TICKS_PER_CYCLE,
+    )
 
 
 def _array(instruction: Instruction, unit: int, program: Program, machine: Machine) -> Cost:
@@ -109,9 +114,9 @@ def _transfer(instruction: Instruction, unit: int, program: Program, machine: Ma
         engine,
         occupancy,
         occupancy + latency_ticks + after * TICKS_PER_CYCLE,
-        spec.issue * TICKS_PER_CYCLE,
         links=((tensor.memory, link),),
         traffic=((tensor.memory, touched),),
+        issue=spec.issue * TICKS_PER_CYCLE,
     )
 
 

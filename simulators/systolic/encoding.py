@@ -43,7 +43,12 @@ def encode(instruction: Instruction, unit: int, program: Program, machine: Machi
     dims = [boxes.box(r, o) for r, o in zip(instruction.operands, owners, strict=True) if o is not None]
     widths = [size_bytes(o.dtype) for o in owners if o is not None]
     engine = cost.cost(instruction, unit, program, machine).engine
-    return Body(OPCODES[op], engine, tuple(_walked(op, dims, widths)), _immediates(instruction, boxes.elements(dims[0]) * widths[0] if dims else 0))
+    return Body(
+        OPCODES[op],
+        engine,
+        tuple(_walked(op, dims, widths)),
+        _immediates(instruction, boxes.elements(dims[0]) * widths[0] if dims else 0),
+    )
 
 
 def _walked(op: str, dims: list[boxes.Box], widths: list[int]) -> list[boxes.Box]:

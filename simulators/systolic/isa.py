@@ -17,6 +17,7 @@ from ..family import Access, Op
 from ..machine import Machine
 from ..program import Role
 from . import cost, encoding, legality
+from .elaborate import elaborate
 from .spec import Systolic, systolic
 
 Attributes = Mapping[str, Any]
@@ -202,7 +203,9 @@ class SystolicFamily:
 
     legal = staticmethod(legality.legal)
     cost = staticmethod(cost.cost)
+    opcodes = encoding.OPCODES
     encode = staticmethod(encoding.encode)
+    elaborate = staticmethod(elaborate)
 
 
 FAMILY = SystolicFamily()

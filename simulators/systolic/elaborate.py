@@ -1,4 +1,4 @@
-"""Elaborates the chip of a machine: the parameters of its top module, from the same YAML as the event model."""
+"""Elaborates the chip of a machine: the parameters of `hw/systolic`, from the same YAML as the event model."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ from collections.abc import Mapping
 
 from ..errors import Unsupported
 from ..machine import Machine
-from ..systolic.spec import systolic
-
-MEMORY_BYTES = 1 << 22  # of the behavioural memory
-STREAMS, INSTRUCTIONS, SEMAPHORES = 8, 512, 32
-Parameters = Mapping[str, int]
+from ..words import INSTRUCTIONS, MEMORY_BYTES, SEMAPHORES, STREAMS
+from .spec import systolic
 
 
-def elaborate(machine: Machine) -> Parameters:
-    """The parameters of `systolic_bench`. Raises Unsupported for a machine that the RTL does not build."""
-    if machine.family != "systolic":
-        raise Unsupported(f"{machine.name}: there is no RTL of the {machine.family} family")
+def elaborate(machine: Machine) -> Mapping[str, int]:
+    """See `family.Family.elaborate`."""
     spec = systolic(machine)
     array, dma = spec.array, spec.dma
     int8 = [t for t in array.types if (t.input, t.accumulator, t.rate) == ("int8", "int32", 1.0)]
     limits = {
         f"{machine.cores} cores": machine.cores == 1,
         f"{array.count} arrays a core": array.count == 1,
-        f"{dma.load_channels} load and {dma.store_channels} store channels": dma.load_channels == dma.store_channels == 1,
+        f"{dma.load_channels} load and {dma.store_channels} store channels": dma.load_channels
+        == dma.store_channels
+        == 1,
         "a weight buffer": spec.weight_buffer is None,
         f"{len(machine.memories)} memories": len(machine.memories) == 1,
         "no int8 multiplication at full rate": bool(int8),
