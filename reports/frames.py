@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import Any
 
 import pandas as pd
 
 from .data import Comparison, Layer, Validation
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 
 def layers_frame(layers: Sequence[Layer]) -> pd.DataFrame:
@@ -40,8 +38,8 @@ def score_table(data: Comparison) -> pd.DataFrame:
     return table.reindex(index=[g.key for g in data.groups], columns=[m.key for m in data.machines]).astype(float)
 
 
-def _frame(rows: Sequence[DataclassInstance], kind: type[DataclassInstance]) -> pd.DataFrame:
+def _frame(rows: Sequence[Any], kind: type[Layer | Validation]) -> pd.DataFrame:
     """Fields as they are: without `dtype=object` a whole column of counts with one gap would turn into floats."""
-    names = list(kind.__dataclass_fields__)
+    names = [field.name for field in fields(kind)]
     values: list[list[Any]] = [[getattr(row, name) for name in names] for row in rows]
     return pd.DataFrame(values, columns=names, dtype=object)

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from presil.simulators.errors import BadInput
-from presil.suites.runs import NothingRan
+from presil.suites.runs import NothingRan, readable
 from presil.suites.runs import Run as StoredRun
 from presil.suites.scoring import Group as StoredGroup
 from presil.suites.scoring import Layer as StoredLayer
@@ -41,6 +41,11 @@ def compare(stored: Sequence[StoredRun]) -> Comparison:
     runs = list({run.run_id: run for run in stored}.values())
     if not runs:
         raise NothingRan("there is no run to report on; `presil run SUITE` makes one")
+    with readable(runs[-1].folder):
+        return _compare(runs)
+
+
+def _compare(runs: Sequence[StoredRun]) -> Comparison:
     keys = _machine_keys(runs)
     if len(keys) > MOST_MACHINES:
         raise BadInput(

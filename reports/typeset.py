@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import typst
@@ -21,7 +22,7 @@ _MAIN = "report.typ"
 
 
 def render(data: Comparison) -> bytes:
-    """The report as PDF bytes. Raises ModelError where the typesetter refuses what we give it."""
+    """The report as PDF bytes. Raises ModelError where the typesetter refuses it, BadInput where the disk is full."""
     page, images = content(data)
     files: dict[str, bytes] = {
         **{path.name: path.read_bytes() for path in _TEMPLATES.glob("*.typ")},
@@ -30,6 +31,13 @@ def render(data: Comparison) -> bytes:
         "layers.csv": layers_csv(data),
         "validation.csv": validation_csv(data.validations),
     }
+    try:
+        return _typeset(files)
+    except OSError as error:
+        raise BadInput(f"cannot write to the folder for temporary files: {error.strerror or error}") from error
+
+
+def _typeset(files: Mapping[str, bytes]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="presil-report-") as folder:  # the typesetter sees this folder alone
         for name, body in files.items():
             (Path(folder) / name).write_bytes(body)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import sys
@@ -50,6 +51,11 @@ class Verbs(TyperGroup):
             # The reader is gone (`presil ... | head`). Python would complain once more when it closes stdout.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
+        except OSError as error:  # stdout on a full disk, and whatever no verb foresaw
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            say(f"presil: error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
+            ctx.exit(BAD_INPUT)
         else:
             return result
 

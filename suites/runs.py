@@ -7,11 +7,12 @@ says which items are the run's. A run that was killed has no `end`: its items ar
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,8 @@ def end_run(
 def open_run(place: str | Path | None = None) -> Run:
     """A stored run: an id or its unique beginning (in `runs/`, or as `FOLDER/ID`), or a folder (its newest run).
 
-    Raises NothingRan where there is no run, or where none of its items was finished; CorruptRecord for damage.
+    Raises NothingRan where there is no run, or where none of its items was finished; CorruptRecord for damage,
+    BadInput for records that another presil wrote.
     """
     store, name = _find_place(Path(place or DEFAULT_FOLDER))
     runs = {key: (kind, key, digest) for kind, key, digest in sorted(store.names()) if kind == "run"}
@@ -125,7 +127,21 @@ def open_run(place: str | Path | None = None) -> Run:
         hint = nearest(name, runs)
         latest = ", ".join(sorted(runs)[-8:])
         raise NothingRan(f"the run '{name}' {what}{hint}; there are: {latest}", file=str(store.folder))
-    return _assemble(store, store.read(*runs[matching[0]]))
+    with readable(store.folder):
+        return _assemble(store, store.read(*runs[matching[0]]))
+
+
+@contextlib.contextmanager
+def readable(folder: Path) -> Iterator[None]:
+    """Where records are taken apart: BadInput if one of them lacks what this presil looks for, or has it otherwise."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BadInput(
+            f"a record of the run is not what this presil writes ({type(error).__name__}: {error}): "
+            "use the presil that wrote it, or run again",
+            file=str(folder),
+        ) from error
 
 
 def read_items(store: Store, keys: Sequence[str]) -> dict[str, Record]:

@@ -78,7 +78,7 @@ class Store:
         """All records of a kind (and key), in the order of their names. Raises CorruptRecord for a damaged one."""
         try:
             with Index.open(self.folder) as index:
-                index.match(self.names(), lambda row: _summary(self.read(*row).body))
+                index.match(self.names(), self._summary_of)
                 rows = index.find(kind, key)
         except sqlite3.Error as error:
             if not isinstance(error, sqlite3.OperationalError):  # damaged, not just out of reach
@@ -100,13 +100,14 @@ class Store:
                 "delete this file and run again with --resume: only this piece of work is repeated",
                 file=str(path),
             )
-        content = json.loads(data)
-        if content["format"] != FORMAT:
-            raise BadInput(
-                f"the record has format {content['format']}, this presil reads {FORMAT}: use the presil that wrote it",
-                file=str(path),
-            )
-        return Record(kind, key, digest, content["body"])
+        return Record(kind, key, digest, _body(data, path))
+
+    def _summary_of(self, row: Row) -> Body:
+        """The summary of a record; an empty one where it cannot be read: whoever asks for that very record is told."""
+        try:
+            return _summary(self.read(*row).body)
+        except BadInput:
+            return {}
 
     def names(self) -> Iterator[Row]:
         """(kind, key, digest) of every record file, whole by construction; temporary files are passed over."""
@@ -127,6 +128,22 @@ class Store:
             "make room or choose another folder with -o, and start again with --resume",
             file=str(self.folder),
         )
+
+
+def _body(data: bytes, path: Path) -> Body:
+    """The body in a record's bytes. Raises BadInput where another presil, or another program, wrote them."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        content = None
+    found = content.get("format") if isinstance(content, dict) else None
+    if found is not None and found != FORMAT:
+        message = f"the record has format {found}, this presil reads {FORMAT}: use the presil that wrote it"
+        raise BadInput(message, file=str(path))
+    if not isinstance(content, dict) or found is None or not isinstance(content.get("body"), dict):
+        raise BadInput("this is no record: delete the file, and the work is done again", file=str(path))
+    body: Body = content["body"]
+    return body
 
 
 def _encode(value: object) -> bytes:

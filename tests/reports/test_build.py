@@ -144,3 +144,23 @@ def test_nothing_is_said_of_kernels_run_in_part_where_all_were_run_whole(tmp_pat
     text = " ".join(page.extract_text() for page in pypdf.PdfReader(tmp_path / "out.pdf").pages)
     assert "in part" not in text
     assert "only the beginning on data" not in text
+
+
+def test_a_run_of_other_fields_is_refused_in_words(tmp_path):
+    Store(tmp_path).put("run", "20261201T000000-x", {"of": "another presil"})
+    with pytest.raises(BadInput, match=r"not what this presil writes \(KeyError: 'keys'\): use the presil that wrote"):
+        build_report([tmp_path], tmp_path / "out.pdf")
+
+
+def test_an_item_of_other_types_is_refused_in_words(tmp_path):
+    store_run(tmp_path / "runs", {**DONE, "facts": {"elements": "many"}})
+    with pytest.raises(BadInput, match="a record of the run is not what this presil writes"):
+        build_report([tmp_path / "runs"], tmp_path / "out.pdf")
+    assert not (tmp_path / "out.pdf").exists()
+
+
+def test_no_room_for_temporary_files_is_said(tmp_path, monkeypatch):
+    store_run(tmp_path / "runs")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(BadInput, match="cannot write to the folder for temporary files: No such file or directory"):
+        build_report([tmp_path / "runs"], tmp_path / "out.pdf")

@@ -287,3 +287,10 @@ def test_no_colour_in_a_pipe_nor_with_no_color(pasm):
     colours = [code for code in done.stdout.split("\x1b[")[1:] if code[:2] in {"31", "32", "33", "34", "35", "36"}]
     assert "tpu-v1" in done.stdout
     assert colours == []
+
+
+def test_a_full_disk_under_stdout_is_one_message():
+    line = [sys.executable, "-m", "presil.suites.cli", "machines"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "presil: error: No space left on device\n")

@@ -212,3 +212,31 @@ def test_a_folder_that_is_a_file(tmp_path):
     (tmp_path / "runs").write_text("")
     with pytest.raises(BadInput, match=r"runs: cannot write to the folder of the run: Not a directory"):
         Store(tmp_path / "runs").put("item", "a", {})
+
+
+def foreign(folder: Path, kind: str, data: bytes) -> Path:
+    """A file with the name of a record, its digest right, that holds `data`."""
+    digest = hashlib.sha256(data).hexdigest()[:32]
+    shelf = folder / "records" / hashlib.sha256(b"a").hexdigest()[:2]
+    shelf.mkdir(parents=True, exist_ok=True)
+    path = shelf / f"{kind}-a-{digest}.json"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"not json", b"[]", b"{}", b'{"format":1}', b'{"format":1,"body":3}', b"[" * 99999]
+)
+def test_a_file_that_holds_no_record_is_named(data, tmp_path):
+    path = foreign(tmp_path, "item", data)
+    with pytest.raises(BadInput, match="this is no record: delete the file") as error:
+        Store(tmp_path).find("item")
+    assert error.value.file == str(path)
+
+
+def test_a_record_of_a_newer_format_hinders_only_those_who_want_it(tmp_path):
+    foreign(tmp_path, "item", b'{"format":2,"body":{}}')
+    put = Store(tmp_path).put("run", "b", {"x": 1})
+    assert Store(tmp_path).find("run") == [put]
+    with pytest.raises(BadInput, match="the record has format 2, this presil reads 1"):
+        Store(tmp_path).find("item")
