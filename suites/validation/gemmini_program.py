@@ -13,8 +13,6 @@ One stream holds shifts and multiplications, like Gemmini's one execute queue.
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -22,7 +20,7 @@ from presil.kernels.emitters.systolic.assemble import epilogue, tensors
 from presil.kernels.emitters.systolic.blocking import Dims, filled, packed, part
 from presil.kernels.emitters.systolic.images import DirectLayout
 from presil.kernels.emitters.systolic.sequence import numbered
-from presil.kernels.emitters.systolic.tiling import Axis, Condition, Place, Places, Tile, nest, number
+from presil.kernels.emitters.systolic.tiling import Axis, Condition, Places, Tile, nest, number
 from presil.kernels.operators.operator import Workload
 from presil.simulators.machine import Machine
 from presil.simulators.program import (
@@ -41,10 +39,10 @@ from presil.simulators.program import (
 )
 from presil.simulators.systolic.spec import Systolic, systolic
 
+from .gemmini_halves import HALVES, count, following, ring, slots
 from .gemmini_walk import Walk, walk, whole
 from .mapping import Mapping
 
-HALVES = 2  # blocks in flight
 Nodes = tuple[Node, ...]
 _SHIFTED, _USED, _LAST = "plane shifted", "plane in use", "last under these weights"
 
@@ -70,8 +68,8 @@ class _Emitter:
     def __init__(self, plan: Walk, workload: Workload) -> None:
         self.plan, self.epilogue = plan, epilogue(workload)
         self.conv = workload.operator == "conv2d"
-        self.x_ring = plan.outer if self.conv else _ring(plan.outer, frozenset({"m", "k"}))
-        self.w_ring = plan.outer if self.conv else _ring(plan.outer, frozenset({"n", "k"}))
+        self.x_ring = plan.outer if self.conv else ring(plan.outer, frozenset({"m", "k"}))
+        self.w_ring = plan.outer if self.conv else ring(plan.outer, frozenset({"n", "k"}))
         self.initial: dict[str, int] = {}
 
     def buffers(self, spec: Systolic) -> tuple[Buffer, ...]:
@@ -80,9 +78,9 @@ class _Emitter:
         part_of_y = (1, 1, *layout.y_block[2:]) if self.conv else (layout.y_block[0], array.columns)
         return packed(
             [
-                ("xb", "int8", layout.x_block, _slots(self.x_ring), "scratchpad"),
-                ("wb", "int8", layout.w_block, _slots(self.w_ring), "scratchpad"),
-                ("acc", "int32", layout.y_block, _slots(self.plan.sums), "accumulator"),
+                ("xb", "int8", layout.x_block, slots(self.x_ring), "scratchpad"),
+                ("wb", "int8", layout.w_block, slots(self.w_ring), "scratchpad"),
+                ("acc", "int32", layout.y_block, slots(self.plan.sums), "accumulator"),
                 ("yb", "int8", part_of_y, HALVES, "scratchpad"),
                 ("plane", "int8", (array.rows, array.columns), array.weight_planes, "planes"),
             ]
@@ -104,7 +102,7 @@ class _Emitter:
 
     def _free(self, name: str, ring: Sequence[Axis]) -> tuple[Count, ...]:
         """The unit that frees a half; none where no half is used twice."""
-        return self._signal(f"{name}_free", HALVES) if _count(ring) > HALVES else ()
+        return self._signal(f"{name}_free", HALVES) if count(ring) > HALVES else ()
 
     # Loads.
 
@@ -186,7 +184,7 @@ class _Emitter:
             command = self._command(here, true, now)
             if _LAST not in now or f"last {weights[0]}" in now:
                 return [command]
-            return [self._shift(places, _next(tiles, inside, now), ()), command]
+            return [self._shift(places, following(tiles, inside, now), ()), command]
 
         first = {a.name: whole(a.tiles[0].size) for a in tiles}
         waits = self._signal("w_full") if "w_first" in true else ()
@@ -286,38 +284,6 @@ class _Emitter:
             dims = (Dim(Affine(), 1), Dim(m.start, m.size), Dim(n.start + nn.start, nn.size))
         y = (Region("y", None, dims), Region("yb", Affine(), self._y_part(places)[1]))
         return Instruction("store", y, (), self._signal("y_full"), self._signal("y_free", HALVES))
-
-
-def _next(tiles: tuple[Axis, ...], inside: Places, now: frozenset[str]) -> Places:
-    """The tile of weights behind the one at `inside`, which is not the last."""
-    found: dict[str, Place] = {}
-    for axis, inner in itertools.zip_longest(tiles, tiles[1:]):
-        place = inside[axis.name]
-        if f"last {axis.name}" in now:
-            place = whole(axis.tiles[0].size)
-        elif inner is None or f"last {inner.name}" in now:
-            place = Place(place.index + 1, place.start + place.size, place.size, place.example)
-        found[axis.name] = place
-    return found
-
-
-def _ring(loops: tuple[Axis, ...], names: frozenset[str]) -> tuple[Axis, ...]:
-    """The loops over blocks at which an operand that `names` choose is loaded.
-
-    An inner loop that does not choose it finds it in its half; so does any, where the halves hold all there is of it.
-    """
-    while loops and loops[-1].name not in names:
-        loops = loops[:-1]
-    chosen = tuple(a for a in loops if a.name in names)
-    return chosen if _count(chosen) <= HALVES else loops
-
-
-def _count(axes: Sequence[Axis]) -> int:
-    return math.prod(a.count for a in axes)
-
-
-def _slots(ring: Sequence[Axis]) -> int:
-    return min(HALVES, _count(ring))
 
 
 def _cleaned(nodes: Nodes) -> Nodes:
