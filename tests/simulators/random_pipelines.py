@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ Choose = Callable[[int, int], int]  # an integer between two, both included
 Rule = dict[str, list[Count]]
 
 ENGINES, LINKS, CORES = 5, 2, 3
-PRICE = {"busy": "int", "engine": "int", "flight": "int", "link0": "int", "link1": "int", "products": "int"}
+PRICE = {"busy": "int", "engine": "int", "flight": "int", "issue": "int", "link0": "int", "link1": "int", "products": "int"}
 
 
 class Priced:
@@ -52,10 +53,10 @@ class Priced:
         return None
 
     def cost(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> Cost:
-        price = {"engine": 0, "busy": 1, "flight": 0, "products": 0, **attribute_values(instruction.attributes, {})}
+        price = {"engine": 0, "busy": 1, "flight": 0, "products": 0, "issue": 0, **attribute_values(instruction.attributes, {})}
         links = tuple((f"link{i}", price[f"link{i}"]) for i in range(LINKS) if price.get(f"link{i}"))
         latency = price["busy"] + price["flight"]
-        return Cost(f"engine{price['engine']}", price["busy"], latency, links, links, price["products"])
+        return Cost(f"engine{price['engine']}", price["busy"], latency, links, links, price["products"], price["issue"])
 
 
 def priced_machine() -> Machine:
@@ -133,6 +134,19 @@ def random_pipeline(choose: Choose, most_rounds: int = 40) -> Program:
 def pipelines(draw: DrawFn, most_rounds: int = 40) -> Program:
     """`random_pipeline` for hypothesis."""
     return random_pipeline(lambda low, high: draw(st.integers(low, high)), most_rounds)
+
+
+def issued(nodes: tuple[Node, ...], divisor: int) -> tuple[Node, ...]:
+    """`nodes` whose streams go on only 1/`divisor` of the busy time after each start."""
+    found: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Loop):
+            found.append(replace(node, body=issued(node.body, divisor)))
+        else:
+            busy = node.attribute("busy")
+            assert isinstance(busy, int)
+            found.append(replace(node, attributes=tuple(sorted((*node.attributes, ("issue", busy // divisor))))))
+    return tuple(found)
 
 
 def _round(choose: Choose, rule: Rule, firings: int, spans: tuple[int, int], names: Iterator[int]) -> tuple[Node, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from presil.kernels.operators import parse_workload
 from presil.simulators.errors import Undefined
@@ -17,7 +18,7 @@ from presil.simulators.simulate import simulate
 from presil.simulators.timing import Timing
 
 from .drawn import legal_schedules, lowered
-from .random_pipelines import pipeline, pipelines, priced_family, random_pipeline, step
+from .random_pipelines import issued, pipeline, pipelines, priced_family, random_pipeline, step
 from .tiny import memory, tiny
 
 
@@ -35,8 +36,11 @@ def alike(program: Program, machine: Machine, **options) -> Timing:
 
 
 @settings(max_examples=80)
-@given(pipelines())
-def test_random_pipelines_take_the_same_ticks_with_and_without_jumps(program):
+@given(pipelines(), st.integers(0, 3))
+def test_random_pipelines_take_the_same_ticks_with_and_without_jumps(program, divisor):
+    if divisor:
+        streams = tuple(replace(s, body=issued(s.body, divisor)) for s in program.streams)
+        program = replace(program, streams=streams)
     with priced_family() as machine:
         alike(program, machine)
 
