@@ -8,21 +8,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .charts import gain_chart, scores_chart, split_chart, validation_chart
+from .correctness import checks_table, partial_table, problem_table, verdict_table
 from .data import Comparison, Group, Machine, Run, Standing, Validation
 from .findings import headlines, median_bound_ratio, ranking, right, title, utilization
 from .frames import validations_frame
 from .roofline import key_chart, roofline_chart
 from .tables import (
-    checks_table,
     figure_table,
     layer_table,
     machine_table,
-    partial_table,
-    problem_table,
     schedule_table,
     score_table,
     validation_table,
-    verdict_table,
 )
 from .words import NONE, breakable, day, digits, label, listed, percent, plain, plural, times, whole
 

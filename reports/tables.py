@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import pandas as pd
-
-from .data import RUNS, STATUS_MEANING, Comparison, Layer, Machine, Standing, Validation
+from .data import STATUS_MEANING, Comparison, Layer, Machine, Standing, Validation
 from .findings import (
     by_time,
     median_bound_ratio,
@@ -18,7 +16,7 @@ from .findings import (
     shared_groups,
     utilization,
 )
-from .frames import kernels_frame, validations_frame
+from .frames import validations_frame
 from .words import NONE, breakable, digits, percent, plural, quantity, times, whole
 
 Align = Literal["left", "right"]
@@ -29,7 +27,6 @@ Table = dict[str, Any]
 LAYER_ROWS = 12  # rows of a layer table in the PDF; the CSV has them all
 SCHEDULE_ROWS = 10
 VALIDATION_ROWS = 40
-PARTIAL_ROWS = 40
 
 
 def cell(text: str, *, sub: str = "", tone: Tone = "", mono: bool = False) -> Cell:
@@ -125,7 +122,7 @@ def layer_table(layers: Sequence[Layer]) -> Table:
         name = f"{layer.name}  ×{layer.count}" if layer.count > 1 else layer.name
         rows.append(
             [
-                cell(name, sub=_unless(layer.workload, layer.name)),
+                cell(name, sub=unless(layer.workload, layer.name)),
                 cell(whole(layer.cycles)),
                 cell(percent(layer.total_seconds / total) if total and layer.status == "right" else NONE),
                 cell(percent(layer.utilization)),
@@ -150,7 +147,7 @@ def layer_table(layers: Sequence[Layer]) -> Table:
     return table(columns, rows, of=len(layers))
 
 
-def _unless(text: str, shown: str) -> str:
+def unless(text: str, shown: str) -> str:
     """`text`, unless it is shown already: a workload of no model has no other name."""
     return "" if text == shown else text
 
@@ -173,7 +170,7 @@ def schedule_table(layers: Sequence[Layer]) -> Table:
     found = sorted((x for x in layers if x.gain), key=lambda x: (-(x.gain or 0), x.workload))
     rows = [
         [
-            cell(x.name, sub=_unless(x.workload, x.name)),
+            cell(x.name, sub=unless(x.workload, x.name)),
             cell(x.schedule, mono=True),
             cell(whole(x.first_cycles)),
             cell(whole(x.cycles)),
@@ -189,79 +186,6 @@ def schedule_table(layers: Sequence[Layer]) -> Table:
         ("Gain", "right", "auto"),
     ]
     return table(columns, rows, of=len(found))
-
-
-def verdict_table(data: Comparison) -> Table:
-    """Groups by machines: how many layers have a right kernel."""
-    rows = []
-    for group in data.groups:
-        row = [cell(group.title)]
-        for machine in data.machines:
-            mine = data.layers_of(group.key, machine.key)
-            good = len(right(mine))
-            if mine:
-                row.append(cell(f"{good} of {len(mine)} right", tone="good" if good == len(mine) else "bad"))
-            else:
-                row.append(cell(NONE, tone="muted"))
-        rows.append(row)
-    return table([("Workload group", "left", "2fr"), *((m.key, "right", "1fr") for m in data.machines)], rows)
-
-
-def checks_table(data: Comparison) -> Table:
-    """How much of each check was done on the best kernels, per machine. A kernel of several groups counts once."""
-    kernels = kernels_frame(data.layers)
-    keys = [m.key for m in data.machines]
-    checks = pd.DataFrame(kernels["checks"].tolist(), index=kernels.index).fillna(0)
-    sums: dict[str, pd.Series[Any]] = {str(name): checks[name] for name in checks}
-    if RUNS in sums:
-        sums["kernels so large that there was time for one run"] = sums[RUNS] == 1
-    if kernels["elements"].any():
-        sums["outputs compared with the reference in the first run"] = kernels["compared_elements"]
-        sums["outputs there are"] = kernels["elements"]
-        sums["kernels of which that run did only the beginning"] = kernels["partial"]
-    sums |= {"schedules timed": kernels["evaluated"], "kernels refused by a check": kernels["refused"]}
-    totals = pd.DataFrame(sums).groupby(kernels["machine"]).sum().reindex(keys, fill_value=0)
-    rows = [[cell(str(name)), *(cell(whole(n)) for n in counts)] for name, counts in totals.T.iterrows()]
-    return table([("Done", "left", "1.5fr"), *((key, "right", "1fr") for key in keys)], rows)
-
-
-def partial_table(data: Comparison) -> Table:
-    """The kernels of which only the beginning was run on data, the least of it first, up to 40."""
-    found = kernels_frame(data.layers)
-    found = found[found["partial"]]
-    found = found.assign(share=(found["compared_elements"] / found["elements"]).astype(float))
-    rows = [
-        [
-            cell(x["machine"]),
-            cell(x["name"], sub=_unless(x["workload"], x["name"])),
-            cell(percent(x["share"]), sub=f"{whole(x['compared_elements'])} of {whole(x['elements'])}"),
-            cell(f"{whole(x['executed_instructions'])} of {whole(x['instructions'])}"),
-        ]
-        for x in found.sort_values("share", kind="stable").head(PARTIAL_ROWS).to_dict("records")
-    ]
-    columns: list[tuple[str, Align, str]] = [
-        ("Machine", "left", "auto"),
-        ("Layer", "left", "2fr"),
-        ("Outputs compared", "right", "auto"),
-        ("Instructions run", "right", "auto"),
-    ]
-    return table(columns, rows, of=len(found))
-
-
-def problem_table(data: Comparison) -> Table:
-    """Every layer without a right kernel, up to 40."""
-    bad = [x for x in data.layers if x.status != "right"]
-    rows = [
-        [cell(x.machine), cell(x.name, sub=_unless(x.workload, x.name)), cell(x.status, tone="bad"), cell(problem(x))]
-        for x in bad[:40]
-    ]
-    columns: list[tuple[str, Align, str]] = [
-        ("Machine", "left", "auto"),
-        ("Layer", "left", "1.3fr"),
-        ("Kernel", "left", "auto"),
-        ("Why", "left", "1.7fr"),
-    ]
-    return table(columns, rows, of=len(bad))
 
 
 def validation_table(rows: Sequence[Validation]) -> Table:

@@ -88,4 +88,5 @@ def _extents(workload: Workload) -> dict[str, int]:
 
 
 def whole(size: int) -> Place:
+    """The first tile of `size` elements along an axis that has no loop."""
     return Place(Affine(), Affine(), size, Tile(0, 0, size))
