@@ -70,6 +70,12 @@ class CompiledProgram:
         users = [{step.engine for step in code.steps if isinstance(step, Issue)} for code in self.codes]
         return frozenset(engine for used in users for engine in used if sum(engine in other for other in users) > 1)
 
+    @functools.cached_property
+    def linked(self) -> frozenset[int]:
+        """Engines that use links."""
+        steps = (step for code in self.codes for step in code.steps if isinstance(step, Issue))
+        return frozenset(step.engine for step in steps if step.links)
+
     @property
     def instructions(self) -> int:
         """Instructions that all cores issue."""

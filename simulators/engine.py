@@ -40,6 +40,9 @@ class _At(simpy.Event):
         env.schedule(self, priority, delay)  # type: ignore[arg-type]  # priority is any int at run time
 
 
+IN_LINE, FIRST_IN_LINE = -2, -3  # a stream waits for those ahead of it at its engine; for the engine itself
+
+
 class StreamState:
     """Where one stream of one core is."""
 
@@ -57,7 +60,7 @@ class StreamState:
         self.pc = 0
         self.counters = [0] * program.codes[code].depth
         self.taken = 0  # waits of the current instruction already taken
-        self.blocked_on = -1  # global semaphore id
+        self.blocked_on = -1  # global semaphore id, IN_LINE or FIRST_IN_LINE
         self.since = 0  # tick at which it was blocked, while it is
         self.waited: list[tuple[str, int, int]] = []  # waits of the current instruction: (for what, from, to)
         self.resume_at = -1  # tick at which it goes on, if it sleeps
@@ -90,6 +93,8 @@ class Engine:
         self.in_flight: list[deque[tuple[int, Issue, Any]]] = [deque() for _ in self.engine_free]
         self.completions = [functools.partial(self._complete, i // engines, i) for i in range(cores * engines)]
         self.link_free = [0] * len(program.memories)
+        # Those who want an engine with links: it asks for them only when it is free itself, so nobody knows when.
+        self.lines: list[deque[StreamState]] = [deque() for _ in self.engine_free]
         self.streams = [
             StreamState(core, i, cores * engines + core * len(codes) + i, program)
             for core in range(cores)
@@ -127,7 +132,8 @@ class Engine:
     def _run(self, stream: StreamState) -> Generator[simpy.Event, None, None]:
         """The process of one stream."""
         env, steps = self.env, self.program.codes[stream.code].steps
-        semaphores, taken, base, shared = self.semaphores, self.taken, stream.base, self.program.shared
+        semaphores, taken, base = self.semaphores, self.taken, stream.base
+        shared, linked = self.program.shared, self.program.linked
         stream.wake = _At(env, 0, stream.priority)
         yield stream.wake
         while stream.pc < len(steps):
@@ -147,6 +153,8 @@ class Engine:
                 semaphores[index] -= n
                 taken[index] += n
                 stream.taken += 1
+            if step.engine in linked:
+                yield from self._line_up(stream, stream.engines + step.engine)
             now = self.now
             start = self._reserve(stream, step, now)
             if start > now:
@@ -154,12 +162,36 @@ class Engine:
                 yield _At(env, start - now, stream.priority)
                 stream.resume_at = -1
             self._start(stream, step, start)
+            if step.engine in linked:
+                self._next_in_line(stream.engines + step.engine)
             stream.taken = 0
             stream.pc += 1
             if step.issue and step.engine in shared:  # else nobody can come between it and the stream's next
                 stream.resume_at = start + step.issue
                 yield _At(env, step.issue, stream.priority)
                 stream.resume_at = -1
+
+    def _line_up(self, stream: StreamState, engine: int) -> Generator[simpy.Event, None, None]:
+        """Sleep until the engine is free and nobody is ahead."""
+        line = self.lines[engine]
+        line.append(stream)
+        if len(line) > 1:
+            stream.blocked_on = IN_LINE
+            stream.wake = simpy.Event(self.env)
+            yield stream.wake
+        left = self.engine_free[engine] - self.now
+        if left > 0:
+            stream.blocked_on, stream.resume_at = FIRST_IN_LINE, self.now + left
+            yield _At(self.env, left, stream.priority)
+            stream.resume_at = -1
+        stream.blocked_on = -1
+
+    def _next_in_line(self, engine: int) -> None:
+        """The first in line has started."""
+        line = self.lines[engine]
+        line.popleft()
+        if line:
+            self._resume(line[0])
 
     def _loop(self, stream: StreamState, step: LoopStep) -> None:
         """Enter a loop or take its back edge."""
@@ -250,9 +282,13 @@ class Engine:
     def _wake(self, index: int) -> None:
         """Let every stream that waits for the semaphore look again, in this tick, in the order of streams."""
         for stream in self.waiting[index]:
-            stream.wake._ok, stream.wake._value = True, None  # noqa: SLF001 - `succeed` knows no priority
-            self.env.schedule(stream.wake, priority=stream.priority)  # type: ignore[arg-type]
+            self._resume(stream)
         self.waiting[index] = []
+
+    def _resume(self, stream: StreamState) -> None:
+        """Wake a stream, in this tick."""
+        stream.wake._ok, stream.wake._value = True, None  # noqa: SLF001 - `succeed` knows no priority
+        self.env.schedule(stream.wake, priority=stream.priority)  # type: ignore[arg-type]
 
     def _deadlock(self) -> Undefined:
         """The error that says who waits on what, and which signal would free it."""

@@ -137,9 +137,9 @@ class SteadyState:
         now = engine.now
         state = [stream.priority]
         for s in engine.streams:
-            on = s.blocked_on
-            if on >= 0 and s.wake.triggered:  # it is woken, and will look again within this tick
-                on = ~on - 1
+            on = 4 * s.blocked_on
+            if s.wake.triggered:  # it is woken, and will look again within this tick
+                on += 1
             state += (s.pc, s.taken, on, s.resume_at - now if s.resume_at >= 0 else -1)
         state += [free - now if free > now else 0 for free in engine.engine_free]
         state += [free - now if free > now else 0 for free in engine.link_free]
@@ -147,6 +147,9 @@ class SteadyState:
             state.append(len(queue))
             for done, issue, _ in queue:
                 state += (done - now, issue.number)
+        for line in engine.lines:
+            state.append(len(line))
+            state += [s.priority for s in line]
         return tuple(state)
 
     def _now(self) -> _Visit:
@@ -163,13 +166,16 @@ class SteadyState:
         )
 
     def _idle_since(self, i: int) -> History:
-        """When an engine falls idle; or, of a stream that is blocked, since when, and what it waited for before."""
+        """When an engine falls idle; or, of a stream that waits, since when, and what it waited for before."""
         engine = self.engine
         engines = len(engine.engine_free)
         if i < engines:
             return engine.engine_free[i], ()
         stream = engine.streams[i - engines]
-        return (stream.since, tuple(stream.waited)) if stream.blocked_on >= 0 else (0, _RUNNING)
+        waited = tuple(stream.waited)
+        if stream.blocked_on >= 0:
+            return stream.since, waited
+        return (waited[0][1], waited) if waited else (0, _RUNNING)
 
     def _moves(self, before: _Visit, now: _Visit) -> tuple[_Move, ...] | None:
         """How far each stream went between two visits of a state; None where one moved in more than one loop."""
@@ -285,10 +291,11 @@ class SteadyState:
             stream = engine.streams[i - engines]
             if stream.blocked_on >= 0:
                 stream.since -= jumped
+            if stream.waited:
                 stream.waited = [(reason, begin - jumped, end - jumped) for reason, begin, end in stream.waited]
 
 
-_RUNNING: Waited = (("nothing", 0, 0),)  # of a stream that is not blocked
+_RUNNING: Waited = (("nothing", 0, 0),)  # of a stream that waits for nothing
 
 
 def _later(history: History, ticks: int) -> History:

@@ -76,7 +76,7 @@ class _Watch(SteadyState):
         left = self._total - sum([engine.issued[number] * ticks for number, ticks in self._prices])
         free = engine.engine_free[self._watched]
         for stream in engine.streams:  # reserved, but not begun: it is in `free` and in `left`
-            if stream.resume_at >= 0 and stream.core == 0:
+            if stream.resume_at >= 0 and stream.blocked_on == -1 and stream.core == 0:
                 step = steps[stream.code].steps[stream.pc]
                 if isinstance(step, Issue) and step.engine == self._watched:
                     free -= step.occupancy

@@ -29,7 +29,15 @@ Choose = Callable[[int, int], int]  # an integer between two, both included
 Rule = dict[str, list[Count]]
 
 ENGINES, LINKS, CORES = 5, 2, 3
-PRICE = {"busy": "int", "engine": "int", "flight": "int", "issue": "int", "link0": "int", "link1": "int", "products": "int"}
+PRICE = {
+    "busy": "int",
+    "engine": "int",
+    "flight": "int",
+    "issue": "int",
+    "link0": "int",
+    "link1": "int",
+    "products": "int",
+}
 
 
 class Priced:
@@ -53,7 +61,14 @@ class Priced:
         return None
 
     def cost(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> Cost:
-        price = {"engine": 0, "busy": 1, "flight": 0, "products": 0, "issue": 0, **attribute_values(instruction.attributes, {})}
+        price = {
+            "engine": 0,
+            "busy": 1,
+            "flight": 0,
+            "products": 0,
+            "issue": 0,
+            **attribute_values(instruction.attributes, {}),
+        }
         links = tuple((f"link{i}", price[f"link{i}"]) for i in range(LINKS) if price.get(f"link{i}"))
         latency = price["busy"] + price["flight"]
         return Cost(f"engine{price['engine']}", price["busy"], latency, links, links, price["products"], price["issue"])

@@ -99,14 +99,12 @@ def test_two_streams_share_an_engine_first_come_first_served():
 
 def test_two_cores_share_a_link():
     # Each core moves three times for 4 ticks over one link.
-    # 0   core 0: its first goes at 0. It comes again at once, before core 1 has its turn in this tick: from 4.
-    #     core 1: from 8.
-    # 4   core 0 (whose second has started): behind core 1, from 12.
-    # 8   core 1: behind core 0, from 16.      16  core 1: its third, from 20.
+    # Whose engine is free first asks for the link first: core 0 at 0, core 1 at 0 too, behind it. The second of core 0
+    # asks at 4, when its engine is free, behind core 1, which has the link until 8; and so in turns.
     timing, slices = timed({"s": [Loop("i", 3, (step(0, 4, link0=4),))]}, cores=2)
-    assert slices == {(0, "engine0"): [(0, 4), (4, 8), (12, 16)], (1, "engine0"): [(8, 12), (16, 20), (20, 24)]}
-    assert timing.engines["core0.engine0"].stall_ticks == {"link link0": 4, "done": 8}
-    assert timing.engines["core1.engine0"].stall_ticks == {"link link0": 8 + 4}
+    assert slices == {(0, "engine0"): [(0, 4), (8, 12), (16, 20)], (1, "engine0"): [(4, 8), (12, 16), (20, 24)]}
+    assert timing.engines["core0.engine0"].stall_ticks == {"link link0": 4 + 4, "done": 4}
+    assert timing.engines["core1.engine0"].stall_ticks == {"link link0": 4 + 4 + 4}
     assert timing.traffic_bytes["link0"] == 6 * 4
     assert timing.ticks == 24
 
