@@ -65,7 +65,7 @@ class _Encoder:
     def stream(self, stream: Stream) -> tuple[Word, ...]:
         """The words of one stream."""
         words = self._nodes(stream.body, stream.unit, (), 0)
-        if not words or len(words) >= 1 << PC_BITS:
+        if not words or len(words) > 1 << PC_BITS:
             raise Unsupported(f"stream {stream.name}: {len(words)} instructions; the RTL holds 1 to {1 << PC_BITS}")
         return (*words[:-1], replace(words[-1], last=1))
 
