@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
@@ -20,6 +22,8 @@ Waves = Literal["none", "vcd", "fst"]
 Parameters = Mapping[str, int]
 FLAGS = ("-O2", "-std=c++20", "-fPIC", "-w")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+STORED = Path(__file__).with_name("stored")  # stand-ins for the headers of compression, searched last
+COMPRESSION = {"lz4.h": "-llz4", "zlib.h": "-lz"}  # what FST files are written with
 TRACE_RUNTIME = {"none": (), "vcd": ("verilated_vcd_c.cpp",), "fst": ("verilated_fst_c.cpp",)}
 BUILD_SECONDS = 900
 
@@ -55,24 +59,34 @@ def build(
 ) -> Path:
     """The library of a chip with these parameters. `files` replaces the modules of `hw/` (to seed faults).
 
+    Of several processes that want the same one, the first builds and the others wait for it.
     Raises Unsupported where a tool is missing or refuses.
     """
     toolchain = find_toolchain(verilator)
     modules = list(files or sources(family))
     driver = Path(__file__).with_name("driver.cpp")
     digest = hashlib.sha256()
-    for path in (*modules, driver):
+    for path in (*modules, driver, Path(__file__), *sorted(STORED.iterdir())):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     digest.update(
         repr((family, sorted(parameters.items()), waves, toolchain.version, toolchain.compiler, FLAGS)).encode()
     )
     library = cache_folder() / f"{digest.hexdigest()[:32]}.so"
     if not library.exists():
-        library.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=library.parent, prefix="building-") as folder:
-            made = _make(Path(folder), modules, driver, family, parameters, waves, toolchain)
-            made.replace(library)  # atomic: of two that build at once, either's is whole
+        with _alone(library), tempfile.TemporaryDirectory(dir=library.parent, prefix="building-") as folder:
+            if not library.exists():
+                made = _make(Path(folder), modules, driver, family, parameters, waves, toolchain)
+                made.replace(library)  # atomic: whoever reads it without the lock reads all of it
     return library
+
+
+@contextmanager
+def _alone(library: Path) -> Iterator[None]:
+    """While this is open no other process builds that library."""
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with library.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _make(  # noqa: PLR0917 - all that a library is made from
@@ -93,7 +107,7 @@ def _make(  # noqa: PLR0917 - all that a library is made from
     _run(verilate, toolchain, "Verilator refuses the chip")
     traces = {"none": (), "vcd": ("-DPRESIL_VCD", "-DVM_TRACE=1"), "fst": ("-DPRESIL_FST", "-DVM_TRACE=1")}[waves]
     defines = (f"-DPRESIL_BENCH={family}_bench", *traces)
-    includes = [f"-I{path}" for path in (folder, *toolchain.includes)]
+    includes = [*(f"-I{path}" for path in (folder, *toolchain.includes)), f"-idirafter{STORED}"]
     runtime = [toolchain.includes[0] / name for name in (*RUNTIME, *TRACE_RUNTIME[waves])]
     units = [*sorted(folder.glob("V*.cpp")), *runtime, driver]
 
@@ -106,10 +120,15 @@ def _make(  # noqa: PLR0917 - all that a library is made from
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         objects = list(pool.map(compile_unit, units))
     library = folder / "chip.so"
-    extra = ["-lz", "-llz4"] if waves == "fst" else []
+    extra = [flag for header, flag in COMPRESSION.items() if waves == "fst" and _installed(header, toolchain)]
     link = [toolchain.compiler, "-shared", *objects, "-o", str(library), "-lpthread", *extra]
     _run(link, toolchain, "the chip does not link")
     return library
+
+
+def _installed(header: str, toolchain: Toolchain) -> bool:
+    command = [toolchain.compiler, "-x", "c++", "-E", "-include", header, os.devnull]
+    return subprocess.run(command, capture_output=True, check=False, timeout=BUILD_SECONDS).returncode == 0
 
 
 def _run(command: list[str], toolchain: Toolchain, problem: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..family import family
 from ..formats import DTYPES
 from ..legality import check_legality
 from ..machine import Machine
-from ..program import Program
+from ..program import Program, instructions
 from ..simulate import random_inputs
 from ..timing import TICKS_PER_CYCLE, EngineTime, Execution, Timing
 from ..words import ERRORS, INSTRUCTIONS, MEMORY_BYTES, SEMAPHORES, STREAMS, Word, pack, width
@@ -41,22 +41,23 @@ def run_rtl(
 
     `waves` records every signal in a .vcd or .fst file. `library` is a chip built already, for tests.
     Raises BadInput, Unsupported or Undefined as `simulate` does; Undefined too where the chip stops with an error or
-    does not end within `max_cycles`.
+    does not end within `max_cycles` or stands still.
     """
     check_legality(program, machine)
     parameters = family(machine.family).elaborate(machine)
     image = encode(program, machine)
     _check_room(program, image)
-    chip = _Chip(
-        library or build(machine.family, parameters, waves=_format(waves), verilator=verilator), poison_seed, waves
-    )
+    if waves is not None:
+        waves.open("wb").close()  # raises OSError where the driver could say nothing
+    built = library or build(machine.family, parameters, waves=_format(waves), verilator=verilator)
+    chip = Chip(built, len(family(machine.family).engines(machine)), poison_seed, waves)
     try:
         given = random_inputs(program) if inputs is None else inputs
         for tensor in program.tensors:
             if tensor.role != "out":
                 chip.write(image.bases[tensor.name], np.ascontiguousarray(given[tensor.name]))
         chip.load(image)
-        chip.run(len(image.streams), max_cycles, program)
+        chip.run([stream.name for stream in program.streams], max_cycles)
         outputs = {
             t.name: chip.read(image.bases[t.name], t.shape, DTYPES[t.dtype]) for t in program.tensors if t.role == "out"
         }
@@ -87,9 +88,9 @@ def _format(waves: Path | None) -> Waves:
     raise BadInput(f"waves go to a .vcd or .fst file, not {waves.name}")
 
 
-def _timing(chip: _Chip, program: Program, machine: Machine) -> Timing:
+def _timing(chip: Chip, program: Program, machine: Machine) -> Timing:
     names = family(machine.family).engines(machine)
-    cycles, touched, *_ = counters = chip.counters(len(names))
+    cycles, touched, *_ = counters = chip.counters()
     busy, issued = counters[5 : 5 + len(names)], counters[5 + len(names) :]
     engines = {
         name: EngineTime(busy_ticks=n * TICKS_PER_CYCLE, stall_ticks={"idle": (cycles - n) * TICKS_PER_CYCLE})
@@ -105,13 +106,19 @@ def _timing(chip: _Chip, program: Program, machine: Machine) -> Timing:
         traffic_bytes={memory: touched},
         executed_instructions=sum(issued),
         issued_instructions=sum(issued),
+        multiply_adds=sum(
+            times * family(machine.family).cost(instruction, stream.unit, program, machine).multiply_adds
+            for stream in program.streams
+            for instruction, times in instructions(stream.body)
+        ),
     )
 
 
-class _Chip:
+class Chip:
     """A chip under the C interface of driver.cpp."""
 
-    def __init__(self, library: Path, seed: int, waves: Path | None) -> None:
+    def __init__(self, library: Path, engines: int, seed: int = 0, waves: Path | None = None) -> None:
+        self.engines = engines
         self._library = ctypes.CDLL(str(library))
         self._library.presil_new.restype = ctypes.c_void_p
         self._library.presil_new.argtypes = [ctypes.c_uint32, ctypes.c_char_p]
@@ -146,22 +153,25 @@ class _Chip:
         """The bits of one word."""
         self._library.presil_word(self._handle, stream, pc, bits.to_bytes(4 * WORDS, "little"))
 
-    def run(self, streams: int, max_cycles: int, program: Program) -> None:
-        """To the end."""
+    def run(self, streams: Sequence[str], max_cycles: int) -> None:
+        """To the end of the streams of these names. Raises Undefined where the chip stops or stands still."""
+        before: list[int] = []
         for first in range(0, max_cycles, SLICE_CYCLES):
             some = min(SLICE_CYCLES, max_cycles - first)
-            end = self._library.presil_run(self._handle, (1 << streams) - 1, first == 0, some)
+            end = self._library.presil_run(self._handle, (1 << len(streams)) - 1, first == 0, some)
             if end == DONE:
                 return
+            _, _, code, stream, pc, *now = self.counters()
             if end == ERROR:
-                _, _, code, stream, pc = self.counters(0)[:5]
-                name = program.streams[stream].name if stream < len(program.streams) else str(stream)
-                kind = ERRORS[code] if code < len(ERRORS) else str(code)
-                raise Undefined("stopped", f"stream {name}, word {pc}", f"the chip stopped with error {code}: {kind}")
-        raise Undefined("endless", program.name, f"not ended after {max_cycles:,} cycles of the RTL")
+                where = f"stream {streams[stream]}, word {pc}" if ERRORS[code] != "overflow" else "a semaphore"
+                raise Undefined("stopped", where, f"the chip stopped with error {code}: {ERRORS[code]}")
+            if now == before:
+                raise Undefined("deadlock", ", ".join(streams), f"nothing has happened for {some:,} cycles of the RTL")
+            before = now
+        raise Undefined("endless", ", ".join(streams), f"not ended after {max_cycles:,} cycles of the RTL")
 
-    def counters(self, engines: int) -> list[int]:
-        """See driver.cpp."""
-        out = (ctypes.c_uint64 * (5 + engines + STREAMS))()
-        self._library.presil_counters(self._handle, out, engines, STREAMS)
+    def counters(self) -> list[int]:
+        """Cycles, bytes of memory, error, its stream, its word; busy cycles of each engine; what each stream issued."""
+        out = (ctypes.c_uint64 * (5 + self.engines + STREAMS))()
+        self._library.presil_counters(self._handle, out, self.engines, STREAMS)
         return list(out)
