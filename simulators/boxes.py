@@ -57,7 +57,8 @@ def rows(dims: Box) -> Box:
 
 def runs(dims: Box, element_bytes: int) -> Box:
     """Runs of bytes: the last dimension is contiguous."""
-    return merged((*dims, (element_bytes, 1))) or ((element_bytes, 1),)
+    found = merged((*dims, (element_bytes, 1)))
+    return found if found and found[-1][1] == 1 else (*found, (1, 1))  # single bytes apart are runs of 1
 
 
 def broadcast(dims: Box, sizes: Sequence[int]) -> Box:

@@ -75,6 +75,7 @@ def test_rows_keep_the_walk_and_the_last_dimension(box):
 def test_runs_walk_every_byte_once_in_order(drawn):
     region, owner, _ = drawn
     box, width = boxes.box(region, owner), size_bytes(owner.dtype)
+    assert boxes.runs(box, width)[-1][1] == 1
     assert walk(boxes.runs(box, width)) == [at + i for at in walk(box) for i in range(width)]
 
 
@@ -106,6 +107,7 @@ def test_runs_by_hand():
     assert boxes.runs(((4, 128), (16, 4)), 4) == ((4, 128), (64, 1))  # rows of 16 words out of 32
     assert boxes.runs(((4, 64), (16, 4)), 4) == ((256, 1),)  # whole rows
     assert boxes.runs(((4, 64), (8, 8)), 4) == ((32, 8), (4, 1))  # every second word
+    assert boxes.runs(((3, 5), (1, 1)), 1) == ((3, 5), (1, 1))  # a column of bytes
     assert boxes.runs((), 4) == ((4, 1),)
     assert boxes.runs(((1, 3),), 1) == ((1, 1),)
 
