@@ -86,6 +86,19 @@ def check_size(program: Program, machine: Machine) -> None:
         )
 
 
+def given(tensor: Tensor, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The input of a tensor. Raises BadInput where there is none of its shape and dtype."""
+    if tensor.name not in inputs:
+        raise BadInput(f"no input for tensor {tensor.name}; given: {', '.join(inputs) or 'none'}")
+    found = inputs[tensor.name]
+    if found.shape != tensor.shape or found.dtype != DTYPES[tensor.dtype]:
+        raise BadInput(
+            f"input {tensor.name}: {found.dtype}{list(found.shape)}, "
+            f"but the program says {tensor.dtype}{list(tensor.shape)}"
+        )
+    return found
+
+
 class FunctionalMemory:
     """Observer of an `Engine` that executes every instruction on data.
 
@@ -237,15 +250,7 @@ def _tensor(tensor: Tensor, inputs: Mapping[str, np.ndarray], noise: np.random.G
         raw = noise.integers(0, 256, (*tensor.shape, dtype.itemsize), np.uint8)
         values = raw.view(dtype).reshape(tensor.shape)
         return _Storage(values, np.zeros(tensor.shape, word), 0)
-    if tensor.name not in inputs:
-        raise BadInput(f"no input for tensor {tensor.name}; given: {', '.join(inputs) or 'none'}")
-    given = inputs[tensor.name]
-    if given.shape != tensor.shape or given.dtype != dtype:
-        raise BadInput(
-            f"input {tensor.name}: {given.dtype}{list(given.shape)}, "
-            f"but the program says {tensor.dtype}{list(tensor.shape)}"
-        )
-    return _Storage(given.copy(), np.full(tensor.shape, np.iinfo(word).max, word), 0)
+    return _Storage(given(tensor, inputs).copy(), np.full(tensor.shape, np.iinfo(word).max, word), 0)
 
 
 def _buffer(buffer: Buffer, raw: np.ndarray, valid: np.ndarray) -> _Storage:

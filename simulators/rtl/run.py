@@ -14,6 +14,7 @@ from ..family import family
 from ..formats import DTYPES
 from ..legality import check_legality
 from ..machine import Machine
+from ..memory import given
 from ..program import Program, instructions
 from ..simulate import random_inputs
 from ..timing import TICKS_PER_CYCLE, EngineTime, Execution, Timing
@@ -47,15 +48,15 @@ def run_rtl(
     parameters = family(machine.family).elaborate(machine)
     image = encode(program, machine)
     _check_room(program, image)
+    arrays = random_inputs(program) if inputs is None else inputs
     if waves is not None:
         waves.open("wb").close()  # raises OSError where the driver could say nothing
     built = library or build(machine.family, parameters, waves=_format(waves), verilator=verilator)
     chip = Chip(built, len(family(machine.family).engines(machine)), poison_seed, waves)
     try:
-        given = random_inputs(program) if inputs is None else inputs
         for tensor in program.tensors:
             if tensor.role != "out":
-                chip.write(image.bases[tensor.name], np.ascontiguousarray(given[tensor.name]))
+                chip.write(image.bases[tensor.name], given(tensor, arrays))
         chip.load(image)
         chip.run([stream.name for stream in program.streams], max_cycles)
         outputs = {

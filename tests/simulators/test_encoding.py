@@ -14,6 +14,7 @@ from presil.simulators.encoding import encode
 from presil.simulators.errors import Unsupported
 from presil.simulators.family import family
 from presil.simulators.formats import size_bytes
+from presil.simulators.legality import check_legality
 from presil.simulators.machine import load_machine
 from presil.simulators.program import (
     Affine,
@@ -41,9 +42,16 @@ X = Tensor("x", "int8", (9, 20), "in", "dram")
 Y = Tensor("y", "int32", (7, 11), "out", "dram")
 XB = Buffer("xb", "int8", (3, 6), 3, "scratchpad", 5)
 ACC = Buffer("acc", "int32", (3, 5), 2, "accumulator", 40)
+YB = Buffer("yb", "int32", (3, 5), 2, "scratchpad", 100)
 RESULTS = Buffer("sums", "int32", (3, 5), 2, "results", 0)
-DATA = (X, Y, XB, ACC, RESULTS)
+DATA = (X, Y, XB, ACC, YB, RESULTS)
 SEMAPHORES = (Semaphore("s", 3), Semaphore("t"))
+STORE = "store y[0 +: 1, 32*m +: 32, 16*n +: 16], "
+# The matmul, whose sums go to memory by way of the scratchpad: the chip's DMA reads no accumulator.
+RTL_MATMUL = MATMUL.replace(
+    f"{STORE}acc{{4*m + n}} wait(a_full, 1) signal(a_free, 1)",
+    f"bias yb{{0}}, acc{{4*m + n}} wait(a_full, 1) signal(a_free, 1) signal(y_full, 1)\n{STORE}yb{{0}} wait(y_full, 1)",
+).replace("semaphore x_full", "buffer yb: int32[32, 16] x1 @scratchpad+2048\nsemaphore y_full = 0\nsemaphore x_full")
 
 
 def first_byte(region, owner, values, bases):
@@ -107,7 +115,7 @@ def regions(draw, owner, scope):
 
 @st.composite
 def instructions(draw, scope):
-    op, owners = draw(st.sampled_from([("load", (XB, X)), ("store", (Y, ACC)), ("drain", (ACC, RESULTS))]))
+    op, owners = draw(st.sampled_from([("load", (XB, X)), ("store", (Y, YB)), ("drain", (ACC, RESULTS))]))
     attributes = ()
     if op == "drain":
         accumulate = draw(affines(scope, 5))
@@ -161,7 +169,7 @@ def test_words_issue_what_emitted_programs_execute(machine, workload):
 
 
 def test_tensors_lie_one_behind_the_other_on_lines_of_64_bytes():
-    image = encode(parse(MATMUL), load_machine("gemmini-16"))
+    image = encode(parse(RTL_MATMUL), load_machine("gemmini-16"))
     assert image.bases == {"x": 0, "w": 64 * 96, "y": 2 * 64 * 96}
     assert image.memory_bytes == 2 * 64 * 96 + 64 * 64 * 4
     odd = Program("p", "tiny", "", (X, Y), (XB,), (), (Stream("s", (Instruction("load", (WHOLE_XB, PART_X)),)),))
@@ -174,13 +182,13 @@ PART_X = Region("x", None, (Dim(Affine(), 3), Dim(Affine(), 6)))
 
 
 def test_semaphores_start_as_the_program_says():
-    image = encode(parse(MATMUL), load_machine("gemmini-16"))
-    assert image.initial == (0, 2, 0, 2, 0, 2, 0, 2)
+    image = encode(parse(RTL_MATMUL), load_machine("gemmini-16"))
+    assert image.initial == (0, 0, 2, 0, 2, 0, 2, 0, 2)
 
 
 def test_a_word_by_hand():
     """The load of x in the matmul: loops m, n, k; a tile of 32 by 16 bytes out of rows of 96; slots of 512 bytes."""
-    word = encode(parse(MATMUL), load_machine("gemmini-16")).streams[0][0]
+    word = encode(parse(RTL_MATMUL), load_machine("gemmini-16")).streams[0][0]
     to, source = word.operands[:2]
     assert (word.depth, word.ends, word.last, word.trips[:4], word.start[:3]) == (3, 3, 1, (2, 4, 6, 1), (0, 0, 0))
     assert (to.address, to.ring, to.ring_bytes, to.size, to.stride) == (0, 0, 1024, (1, 1, 1, 512), (0, 0, 0, 1))
@@ -188,12 +196,12 @@ def test_a_word_by_hand():
     assert (source.size, source.stride) == ((1, 1, 32, 16), (0, 0, 96, 1))
     # m turns: 32 rows down, back by 5 tiles of k; n: back to the first tile of k; k: a tile on.
     assert source.step[:4] == (32 * 96 - 80, -80, 16, 0)
-    assert word.waits[0] == CountField(1, 1, 1)
-    assert word.signals[0] == CountField(1, 0, 1)
+    assert word.waits[0] == CountField(1, 2, 1)
+    assert word.signals[0] == CountField(1, 1, 1)
 
 
 def with_stream(*body, semaphores=SEMAPHORES, **changes):
-    tensors, buffers = (X, Y), (XB, ACC, RESULTS)
+    tensors, buffers = (X, Y), (XB, ACC, YB, RESULTS)
     return Program("p", "tiny", "", tensors, buffers, semaphores, (Stream("s", body),), **changes)
 
 
@@ -258,3 +266,33 @@ def test_other_refusals():
     wide = replace(LOAD, op="exp")
     with pytest.raises(Unsupported, match="the RTL has no exp; it has: load, store"):
         encode(with_stream(wide), MACHINE)
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ("store y[0 +: 3, 0 +: 5], acc{0}", "store: acc lies in the accumulator; the RTL has a way to the scratchpad"),
+        ("load acc{0}, y[0 +: 3, 0 +: 5]", "load: acc lies in the accumulator"),
+        ("fill acc{0} value=1", "fill: acc lies in the accumulator"),
+        ("bias acc{0}, acc{1}", "bias: acc lies in the accumulator"),
+        ("add yb{0}, yb{0}, acc{1}", "add: acc lies in the accumulator"),
+        ("cast yb{0}, odd{0}", "cast: odd holds int8; the RTL's accumulator holds words of 4 bytes"),
+        ("drain acc{0}[0 +: 3, 0 +: 2 : 2], sums{0}[0 +: 3, 0 +: 2]", "drain: acc has gaps in its rows"),
+        ("drain acc{0}[0 +: 2, 0 +: 5], sums{0}[1 +: 2, 0 +: 5]", "drain: sums does not begin in the corner"),
+    ],
+)
+def test_what_is_legal_but_not_built_is_refused(node, message):
+    """Else the chip would compute something else without a word."""
+    odd = Buffer("odd", "int8", (3, 5), 1, "accumulator", 302)
+    heads = "".join(
+        f"buffer {b.name}: {b.dtype}[3, 5] x{b.slots} @{b.space}+{b.offset}\n" for b in (ACC, YB, RESULTS, odd)
+    )
+    tensor = "tensor y: int32[7, 11] in @dram\n"
+    text = f'program "p" on "tiny"\nworkload ""\n{tensor}{heads}stream s {{\n    {node} accumulate=0\n}}\n'
+    text = text if node.startswith("drain") else text.replace(" accumulate=0", "")
+    program = parse(text)
+    if "store" in node:
+        program = replace(program, tensors=(replace(program.tensors[0], role="out"),))
+    check_legality(program, MACHINE)
+    with pytest.raises(Unsupported, match=message):
+        encode(program, MACHINE)
