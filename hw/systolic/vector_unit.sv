@@ -1,7 +1,8 @@
 // Quantisation, activation and elementwise arithmetic on integers: Lanes elements a cycle, each operand walked as a box.
 //
-// Results come Latency cycles later. Commands follow each other without a gap: one that reads what one before it in the
-// pipeline writes must wait for its signal.
+// Results come Latency cycles later. Commands follow each other without a gap, but for one that reads what a command before
+// it has still in the pipeline: it stands until that is written. What is compared are ranges, from the lowest to the
+// highest byte of a cycle, so that one may stand for a neighbour's sake; it never reads too soon.
 module vector_unit
   import presil_pkg::*;
   import systolic_pkg::*;
@@ -49,7 +50,7 @@ module vector_unit
     count_t [COUNTS-1:0] signals;
   } stage_t;
 
-  logic active_q, starts, ends, nothing;
+  logic active_q, starts, ends, nothing, moves, stands;
   command_t command_q;
   logic [Lanes-1:0] valid, last, a_valid, a_last, b_valid, b_last;
   logic [Lanes-1:0][31:0] address, a_address, b_address;
@@ -58,10 +59,11 @@ module vector_unit
 
   assign starts = command_valid_i && command_ready_o;
   assign nothing = command_q.opcode == OP_SYNC;
-  assign ends = active_q && (nothing || |(last & valid));
+  assign moves = active_q && !nothing && !stands;
+  assign ends = active_q && (nothing || (moves && |(last & valid)));
   assign command_ready_o = !active_q || ends;
   assign occupied_o = active_q;
-  assign advance = active_q && !nothing ? StepBits'(Lanes) : '0;
+  assign advance = moves ? StepBits'(Lanes) : '0;
 
   always_comb begin
     error_o = ERROR_NONE;
@@ -159,15 +161,71 @@ module vector_unit
           command_q.operands[0].element_bytes
       );
     end
-    enters.valid = active_q && !nothing ? valid : '0;
+    enters.valid = moves ? valid : '0;
     enters.address = address;
     enters.wide = command_q.operands[0].element_bytes == 3'd4;
     enters.last = ends;
     enters.signals = command_q.signals;
   end
 
+  // ------------------------------------------------------------------ what is read too soon
+  localparam int unsigned Stages = Latency + 2;
+
+  // The bytes that one cycle reads or writes lie in a range.
+  typedef struct packed {
+    logic any;
+    logic [31:0] low;
+    logic [31:0] high;
+  } range_t;
+
+  function automatic range_t range_of(logic on, logic [Lanes-1:0] lanes, logic [Lanes-1:0][31:0] from, logic wide);
+    range_t found;
+    found = '{any: 1'b0, low: '1, high: '0};
+    for (int unsigned l = 0; l < Lanes; l++) begin
+      if (on && lanes[l]) begin
+        found.any = 1'b1;
+        if (from[l] < found.low) found.low = from[l];
+        if (from[l] + (wide ? 32'd3 : 32'd0) > found.high) found.high = from[l] + (wide ? 32'd3 : 32'd0);
+      end
+    end
+    return found;
+  endfunction
+
+  function automatic logic meet(range_t one, range_t other);
+    return one.any && other.any && one.low <= other.high && other.low <= one.high;
+  endfunction
+
+  range_t reads_a, reads_b;
+  range_t [Stages-1:0] written_q;  // of each stage of the pipeline, the youngest first
+  logic [Stages-1:0] ended_q;      // the last of a command is in this stage
+  always_comb begin
+    automatic logic earlier = 1'b0;  // this stage belongs to a command before the present one
+    reads_a = range_of(command_q.operands[1].space == SPACE_SCRATCHPAD, a_valid, a_address,
+                       command_q.operands[1].element_bytes == 3'd4);
+    reads_b = range_of(command_q.operands[2].space == SPACE_SCRATCHPAD, b_valid, b_address,
+                       command_q.operands[2].element_bytes == 3'd4);
+    stands = 1'b0;
+    for (int unsigned i = 0; i < Stages; i++) begin
+      earlier |= ended_q[i];
+      if (earlier && (meet(reads_a, written_q[i]) || meet(reads_b, written_q[i]))) stands = 1'b1;
+    end
+  end
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      written_q <= '0;
+      ended_q <= '0;
+    end else begin
+      written_q[0] <= range_of(moves, valid, address, command_q.operands[0].element_bytes == 3'd4);
+      ended_q[0] <= ends;
+      for (int unsigned i = 1; i < Stages; i++) begin
+        written_q[i] <= written_q[i-1];
+        ended_q[i] <= ended_q[i-1];
+      end
+    end
+  end
+
   // Two cycles more, as in the other engines.
-  delay #(.Width($bits(stage_t)), .Cycles(Latency + 2)) i_pipeline (.clk_i, .rst_ni, .data_i(enters), .data_o(leaves));
+  delay #(.Width($bits(stage_t)), .Cycles(Stages)) i_pipeline (.clk_i, .rst_ni, .data_i(enters), .data_o(leaves));
 
   always_comb begin
     for (int unsigned l = 0; l < Lanes; l++) begin
@@ -189,5 +247,5 @@ module vector_unit
   assign busy_o = under_way_q != '0;
 
   logic unused_bits;
-  assign unused_bits = ^{command_q, a_valid, a_last, b_valid, b_last};
+  assign unused_bits = ^{command_q, a_last, b_last};
 endmodule
