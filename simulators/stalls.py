@@ -98,7 +98,7 @@ def stall_text(rows: Iterable[StallRow]) -> str:
 
 
 def explain(reason: str, program: Program) -> str:
-    """A stall reason (a semaphore, `link NAME`, `issue`, `done`) in words."""
+    """A stall reason (a semaphore, `link NAME`, `issue`, `done`; `idle` of the RTL) in words."""
     if reason == "issue":
         return "waiting for its sequencer"
     if reason == "done":
@@ -107,7 +107,8 @@ def explain(reason: str, program: Program) -> str:
         return f"waiting for memory {reason.removeprefix('link ')}"
     givers, takers = _users(reason, program)
     if not givers:
-        return f"waiting for semaphore {reason}, which nothing signals"
+        unknown = "idle; the RTL counts no reasons"
+        return unknown if reason == "idle" else f"waiting for semaphore {reason}, which nothing signals"
     by = list(dict.fromkeys(f"{giver.op} in stream {stream}" for stream, giver in givers))
     some = " and ".join(by[:MAX_SIGNALLERS_SHOWN]) + (" and others" if len(by) > MAX_SIGNALLERS_SHOWN else "")
     return f"waiting for {_meant(givers, takers, program)} (semaphore {reason}, signalled by {some})"

@@ -17,7 +17,7 @@ Mode = Literal["full", "skip"]
 class EngineTime:
     """Where the time of one engine went, in ticks.
 
-    `stall_ticks` is keyed by reason: a semaphore, `link NAME`, `issue`, `done`.
+    `stall_ticks` is keyed by reason: a semaphore, `link NAME`, `issue`, `done`; on the RTL, which counts none, `idle`.
     """
 
     busy_ticks: int

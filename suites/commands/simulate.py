@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,7 @@ from .output import Json, MachineName, figure, print_json, print_text, say
 if TYPE_CHECKING:
     from presil.simulators.machine import Machine
     from presil.simulators.program import Program
-    from presil.simulators.timing import Timing
+    from presil.simulators.timing import Execution, Timing
 
 PasmFile = Annotated[Path, typer.Argument(metavar="FILE.pasm", help="A program in text form.", show_default=False)]
 
@@ -21,30 +22,59 @@ def simulate(
     file: PasmFile,
     *,
     machine: MachineName | None = None,
-    fidelity: Annotated[Literal["bound", "event"], typer.Option(help="Roofline bound, or event simulation.")] = "event",
+    fidelity: Annotated[
+        Literal["bound", "event", "rtl"],
+        typer.Option(help="Roofline bound, event simulation, or the chip's SystemVerilog itself."),
+    ] = "event",
     mode: Annotated[
-        Literal["full", "skip"], typer.Option(help="Execute every instruction on data, or jump over steady state.")
+        Literal["full", "skip"],
+        typer.Option(help="Of the event simulation: execute every instruction on data, or jump over steady state."),
     ] = "skip",
     timeline: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what happened when (.json or .json.gz, for Perfetto).")
+    ] = None,
+    waves: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Record every signal of the RTL (.vcd or .fst).")
+    ] = None,
+    verilator: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The Verilator that builds the RTL; else one is looked for.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Time a program, and say where the time of each engine went.
 
-    Without --machine the machine that the file names is used.
+    Without --machine the machine that the file names is used. The RTL is built at its first use, which takes a minute;
+    what is built is kept.
 
     Examples:
       presil simulate best.pasm
       presil simulate best.pasm --machine tpu-v4 --mode full --json
       presil simulate best.pasm --timeline best.json.gz
+      presil simulate best.pasm --machine systolic-4 --fidelity rtl --waves best.fst
     """
+    from presil.simulators.errors import BadInput
+    from presil.simulators.timing import Execution
     from presil.suites.results import timing_json
 
+    for option, given, only in (
+        ("--timeline", timeline, "event"),
+        ("--waves", waves, "rtl"),
+        ("--verilator", verilator, "rtl"),
+    ):
+        if given is not None and fidelity != only:
+            raise BadInput(f"{option} is for --fidelity {only}")
     program, target = load(file, machine)
-    timing = _bound(program, target) if fidelity == "bound" else _event(program, target, mode, timeline)
+    if fidelity == "bound":
+        execution = Execution(timing=_bound(program, target))
+    elif fidelity == "event":
+        execution = _event(program, target, mode, timeline)
+    else:
+        from presil.simulators.rtl.run import run_rtl
+
+        execution = run_rtl(program, target, waves=waves, verilator=verilator)
+    timing = execution.timing
     if as_json:
-        print_json(timing_json(timing))
+        print_json({**timing_json(timing), "outputs": _digests(execution)})
         return
     cycles, seconds = figure(timing.cycles), figure(timing.seconds, "s")
     print_text(f"{program.name} on {target.name}: {cycles} cycles, {seconds} ({fidelity})")
@@ -69,17 +99,22 @@ def load(file: Path, machine: str | None) -> tuple[Program, Machine]:
     return program, target or load_machine(program.machine)
 
 
-def _event(program: Program, machine: Machine, mode: Literal["full", "skip"], path: Path | None) -> Timing:
+def _event(program: Program, machine: Machine, mode: Literal["full", "skip"], path: Path | None) -> Execution:
     from presil.simulators.simulate import simulate as event
     from presil.simulators.timeline import Timeline
 
     timeline = Timeline() if path else None
-    timing = event(program, machine, mode=mode, timeline=timeline).timing
+    execution = event(program, machine, mode=mode, timeline=timeline)
     if path and timeline:
         timeline.write(path, machine.clock_hz)
         if timeline.dropped:
             say(f"presil: the timeline is full; {timeline.dropped:,} later events were left out")
-    return timing
+    return execution
+
+
+def _digests(execution: Execution) -> dict[str, str]:
+    """SHA-256 of each output, as its bytes lie in memory: equal where two fidelities agree in every bit."""
+    return {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in execution.outputs.items()}
 
 
 def _bound(program: Program, machine: Machine) -> Timing:
