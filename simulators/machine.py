@@ -2,7 +2,8 @@
 
 A figure is written `{value: 34 GB/s, source: "J17 Table 2"}`. Loading unwraps it into the models below and keeps the
 source by dotted path. What only one family needs stands under the family's name and is that family's model.
-A file that says `extends: NAME` needs to state only what differs from that machine.
+A file that says `extends: NAME` needs to state only what differs from that machine. One that says `calibrated: true`
+takes what it does not state from the figures measured on the RTL of its family (`FAMILY/calibration.yaml`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .family import family, family_names
 from .units import Bytes, BytesPerSecond, Hertz, Seconds, looks_like_quantity
 
 MACHINES = Path(__file__).parent / "machines"
+CALIBRATION = "calibration.yaml"
 
 TEXTS = ("name", "title", "family", "extends")  # top-level fields that are no figures
 
@@ -132,6 +134,19 @@ def build_machine(description: Description) -> Machine:
 
 
 def _extended(description: Description) -> dict[str, Any]:
+    """The data of a description laid over those of the machine it extends, and those over the calibration."""
+    data = _over_base(description)
+    calibrated = data.pop("calibrated", False)
+    if calibrated is False:
+        return data
+    measured = Path(__file__).parent / str(data.get("family")) / CALIBRATION
+    if calibrated is not True or data.get("family") not in family_names() or not measured.is_file():
+        message = f"'true', for a family whose RTL is calibrated, is all it can be (found '{str(calibrated)[:20]}')"
+        refuse(description.file, [description.mistake(("calibrated",), message)])
+    return {**_overlay(read_description(measured).data["figures"], data)}
+
+
+def _over_base(description: Description) -> dict[str, Any]:
     """The data of a description laid over those of the machine it extends."""
     own = dict(description.data)
     if "extends" not in own:

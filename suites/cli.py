@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from presil.simulators.errors import PresilError, Undefined
 
+from .commands.calibrate import calibrate
 from .commands.check import check
 from .commands.machines import machines
 from .commands.operators import operators
@@ -25,6 +26,7 @@ from .commands.report import report
 from .commands.run import run
 from .commands.search import search
 from .commands.simulate import simulate
+from .commands.validate import validate
 
 # Before anything loads numpy: another number of threads gives other bits in float sums, and workers share the cores.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -81,7 +83,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: rich takes half of the time that `--help` may take
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (machines, operators, run, search, simulate, check, report, replicate):
+for verb in (machines, operators, run, search, simulate, check, report, replicate, calibrate, validate):
     # The mark `\b` keeps the lines of the examples apart; a docstring should not need to hold it.
     app.command(help=inspect.cleandoc(verb.__doc__ or "").replace("Examples:", "\b\nExamples:"))(verb)
 

@@ -255,12 +255,14 @@ module dma
   // It is walked by the requests of a store, by the answers to a load, by itself for a fill.
   logic walked, walk_load;
   logic [IndexBits:0] next_walk;
+  operand_t walk_box;
   logic [BeatBits-1:0] advance;
   logic [PortBytes-1:0] lane_valid, lane_last;
 
   assign walked = Store ? accepted && request_last_o : done;
   assign next_walk = walked ? walk_q + (IndexBits+1)'(1) : walk_q;
-  assign walk_load = (walked || !walking_q) && next_walk != tail_q;
+  assign walk_load = (walked || !walking_q) && (next_walk != tail_q || puts_transfer);
+  assign walk_box = next_walk != tail_q ? transfers[next_walk[IndexBits-1:0]].local_box : command_q.operands[Local];
   always_comb begin
     advance = '0;
     if (filling) advance = BeatBits'(PortBytes);
@@ -282,7 +284,7 @@ module dma
     .clk_i,
     .rst_ni,
     .load_i(walk_load),
-    .box_i(transfers[next_walk[IndexBits-1:0]].local_box),
+    .box_i(walk_box),
     .advance_i(advance),
     .valid_o(lane_valid),
     .address_o(local_address_o),

@@ -9,7 +9,8 @@ Cycles of an array of R rows and C columns, in which data enter skewed by one cy
   drain    one plane:       R cycles (with it 2R + C + K - 2, the same source).
 
 A transfer is taken for the slowest of: descriptor set-up, the on-chip port, the memory link, and what the limit on
-outstanding bytes allows (Little's law: in_flight / latency). Memory is touched in whole bursts per contiguous run.
+outstanding bytes allows (Little's law: in_flight / latency). Memory is touched in whole bursts per contiguous run. Its
+set-up comes before its data, but while those of the transfer ahead move.
 """
 
 from __future__ import annotations
@@ -108,25 +109,32 @@ def _transfer(instruction: Instruction, unit: int, program: Program, machine: Ma
         touched = runs * -(-run_bytes // memory.burst_bytes) * memory.burst_bytes
     link = link_ticks(touched, memory, machine.clock_hz)
     latency_ticks = math.ceil(memory.latency * machine.clock_hz * TICKS_PER_CYCLE)
+    last_run = (runs - 1) * dma.row_setup * TICKS_PER_CYCLE + -(-link // runs)  # it is asked for last, and then moves
+    moving = max(link, last_run, moving_ticks(touched, bytes_moved, latency_ticks, spec))
     occupancy = max(link, channel_ticks(touched, bytes_moved, runs, latency_ticks, spec))
-    after = dma.setup + spec.issue + (spec.semaphore if instruction.signals else 0)
+    around = dma.setup + spec.issue + (spec.semaphore if instruction.signals else 0)
     return Cost(
         engine,
         occupancy,
-        occupancy + latency_ticks + after * TICKS_PER_CYCLE,
+        max(occupancy, moving + latency_ticks + around * TICKS_PER_CYCLE),
         links=((tensor.memory, link),),
         traffic=((tensor.memory, touched),),
         issue=spec.issue * TICKS_PER_CYCLE,
     )
 
 
-def channel_ticks(touched: int, bytes_moved: int, runs: int, latency_ticks: int, spec: Systolic) -> int:
-    """Ticks a channel is taken at least: by what may be outstanding, its port, its descriptors."""
+def moving_ticks(touched: int, bytes_moved: int, latency_ticks: int, spec: Systolic) -> int:
+    """Ticks that moving the data takes a channel at least: by what may be outstanding, and by the port."""
     dma = spec.dma
     outstanding = -(-touched * latency_ticks // dma.in_flight_bytes)
     port = -(-bytes_moved // dma.port_bytes_per_cycle)
-    descriptor = dma.setup + (runs - 1) * dma.row_setup
-    return max(outstanding, max(port, descriptor, spec.issue, 1) * TICKS_PER_CYCLE)
+    return max(outstanding, port * TICKS_PER_CYCLE)
+
+
+def channel_ticks(touched: int, bytes_moved: int, runs: int, latency_ticks: int, spec: Systolic) -> int:
+    """Ticks a transfer takes its channel at least: by moving the data, by its descriptor."""
+    descriptor = max(spec.dma.setup + (runs - 1) * spec.dma.row_setup, spec.issue, 1) * TICKS_PER_CYCLE
+    return max(moving_ticks(touched, bytes_moved, latency_ticks, spec), descriptor)
 
 
 def link_ticks(bytes_moved: int, memory: Memory, clock_hz: float) -> int:
