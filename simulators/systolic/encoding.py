@@ -9,48 +9,30 @@ from ..encoding import Body
 from ..errors import Unsupported
 from ..formats import size_bytes
 from ..machine import Machine
-from ..program import Buffer, Instruction, Program, Region
+from ..program import Instruction, Program
 from ..words import COMMON_OPCODES, FIRST_FAMILY_OPCODE
 from . import cost
+from .unbuilt import MATRIX_OPS, VECTOR_OPS, unbuilt
 
-_OWN = (
-    "shift",
-    "matmul",
-    "mac",
-    "drain",
-    "requantize",
-    "bias",
-    "cast",
-    "add",
-    "subtract",
-    "multiply",
-    "maximum",
-    "relu",
-)
+_OWN = (*MATRIX_OPS, *VECTOR_OPS)
 OPCODES = {**COMMON_OPCODES, **{op: FIRST_FAMILY_OPCODE + i for i, op in enumerate(_OWN)}}
 FORMATS = ("int8", "int32")
-ACCUMULATOR_BYTES = 4  # of a word
-MATRIX_OPS = ("shift", "matmul", "mac", "drain")
-# Operands that the RTL has no way to but the scratchpad's, by their number.
-ONLY_SCRATCHPAD = {"load": (0,), "fill": (0,), "store": (1,), **dict.fromkeys(_OWN[_OWN.index("requantize") :], (0, 2))}
 
 
 def encode(instruction: Instruction, unit: int, program: Program, machine: Machine) -> Body:
     """See `family.Family.encode`."""
     op = instruction.op
-    owners = [program.buffer(r.name) or program.tensor(r.name) for r in instruction.operands]
+    owners = [owner for r in instruction.operands if (owner := program.buffer(r.name) or program.tensor(r.name))]
     for owner in owners:
-        if owner is None or owner.dtype not in FORMATS:
-            raise Unsupported(f"{op}: {owner.dtype if owner else '?'}; the RTL computes {' and '.join(FORMATS)}")
+        if owner.dtype not in FORMATS:
+            raise Unsupported(f"{op}: {owner.dtype}; the RTL computes {' and '.join(FORMATS)}")
     if op not in OPCODES:
         raise Unsupported(f"the RTL has no {op}; it has: {', '.join(OPCODES)}")
-    dims = [boxes.box(r, o) for r, o in zip(instruction.operands, owners, strict=True) if o is not None]
-    widths = [size_bytes(o.dtype) for o in owners if o is not None]
-    for number, (region, owner) in enumerate(zip(instruction.operands, owners, strict=True)):
-        if isinstance(owner, Buffer):
-            reason = _unbuilt(op, number, region, owner, dims[number])
-            if reason:
-                raise Unsupported(f"{op}: {region.name} {reason}")
+    reason = unbuilt(instruction, owners)
+    if reason:
+        raise Unsupported(f"{op}: {reason}")
+    dims = [boxes.box(region, owner) for region, owner in zip(instruction.operands, owners, strict=True)]
+    widths = [size_bytes(owner.dtype) for owner in owners]
     engine = cost.cost(instruction, unit, program, machine).engine
     return Body(
         OPCODES[op],
@@ -58,23 +40,6 @@ def encode(instruction: Instruction, unit: int, program: Program, machine: Machi
         tuple(_walked(op, dims, widths)),
         _immediates(instruction, boxes.elements(dims[0]) * widths[0] if dims else 0),
     )
-
-
-def _unbuilt(op: str, number: int, region: Region, buffer: Buffer, dims: boxes.Box) -> str | None:
-    """Why the RTL cannot reach an operand that is legal, or None."""
-    width = size_bytes(buffer.dtype)
-    if buffer.space in ("planes", "results"):
-        # A slot is a plane, and a tile begins in its corner.
-        corner = all(not d.start.terms and d.start.base == 0 and d.step == 1 for d in region.dims)
-        return None if corner and buffer.offset == 0 else "does not begin in the corner of the first plane"
-    if buffer.space == "accumulator":
-        if number in ONLY_SCRATCHPAD.get(op, ()):
-            return "lies in the accumulator; the RTL has a way to the scratchpad only"
-        if width != ACCUMULATOR_BYTES:
-            return f"holds {buffer.dtype}; the RTL's accumulator holds words of {ACCUMULATOR_BYTES} bytes"
-    if op in MATRIX_OPS and dims[-1][0] > 1 and dims[-1][1] != width:
-        return "has gaps in its rows; the RTL reads and writes whole rows there"
-    return None
 
 
 def _walked(op: str, dims: list[boxes.Box], widths: list[int]) -> list[boxes.Box]:

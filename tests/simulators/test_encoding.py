@@ -278,14 +278,18 @@ def test_other_refusals():
         ("add yb{0}, yb{0}, acc{1}", "add: acc lies in the accumulator"),
         ("cast yb{0}, odd{0}", "cast: odd holds int8; the RTL's accumulator holds words of 4 bytes"),
         ("drain acc{0}[0 +: 3, 0 +: 2 : 2], sums{0}[0 +: 3, 0 +: 2]", "drain: acc has gaps in its rows"),
+        ("subtract yb{0}, yb{0}, yb{0}[0 +: 1, 0 +: 5]", "subtract: yb may lie where results are written before"),
+        ("relu yb{0}[1 +: 2, 0 +: 5], yb{0}[0 +: 2, 0 +: 5]", "relu: yb may lie where"),
+        ("cast near{0}, yb{0}", "cast: yb may lie where"),
         ("drain acc{0}[0 +: 2, 0 +: 5], sums{0}[1 +: 2, 0 +: 5]", "drain: sums does not begin in the corner"),
     ],
 )
 def test_what_is_legal_but_not_built_is_refused(node, message):
     """Else the chip would compute something else without a word."""
     odd = Buffer("odd", "int8", (3, 5), 1, "accumulator", 302)
+    near = Buffer("near", "int32", (3, 5), 1, "scratchpad", 100 + 2 * 60 - 4)  # one word of yb's last slot
     heads = "".join(
-        f"buffer {b.name}: {b.dtype}[3, 5] x{b.slots} @{b.space}+{b.offset}\n" for b in (ACC, YB, RESULTS, odd)
+        f"buffer {b.name}: {b.dtype}[3, 5] x{b.slots} @{b.space}+{b.offset}\n" for b in (ACC, YB, RESULTS, odd, near)
     )
     tensor = "tensor y: int32[7, 11] in @dram\n"
     text = f'program "p" on "tiny"\nworkload ""\n{tensor}{heads}stream s {{\n    {node} accumulate=0\n}}\n'
@@ -296,3 +300,26 @@ def test_what_is_legal_but_not_built_is_refused(node, message):
     check_legality(program, MACHINE)
     with pytest.raises(Unsupported, match=message):
         encode(program, MACHINE)
+
+
+@pytest.mark.parametrize(
+    "operands",
+    [
+        "yb{0}, yb{0}",  # in place
+        "yb{0}, yb{0}[0 +: 3, 0 +: 5]",  # the same box in other words
+        "yb{0}, yb{2}",  # the same slot of two
+        "yb{0}, yb{1}",
+        "yb{i}, yb{i + 1}",
+        "yb{i}[0 +: 1, 0 +: 5], yb{i}[1 +: 1, 0 +: 5]",
+        "yb{i}[0 +: 2, 0 +: 2], yb{i}[0 +: 2, 2 +: 2]",
+        "yb{i}[0 +: 2, 0 +: 2 : 2], yb{i}[0 +: 2, 3 +: 2]",
+        "beside{0}, yb{0}",
+    ],
+)
+def test_operands_that_cannot_be_overwritten_are_not_refused(operands):
+    buffers = "".join(
+        f"buffer {name}: int32[3, 5] x{slots} @scratchpad+{offset}\n"
+        for name, slots, offset in (("yb", 2, 100), ("beside", 1, 220))
+    )
+    text = f'program "p" on "tiny"\nworkload ""\n{buffers}stream s {{\nloop i 2 {{\nrelu {operands}\n}}\n}}\n'
+    encode(parse(text), MACHINE)
