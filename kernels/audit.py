@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from presil.simulators.bound import lower_bound_ticks
 from presil.simulators.errors import BadInput
 from presil.simulators.family import family
-from presil.simulators.program import Program
+from presil.simulators.program import Program, instructions
+from presil.simulators.rendering import render_instruction
 from presil.simulators.timing import Timing
 
 from .operators.operator import Work
@@ -41,6 +42,28 @@ def declared(task: Task) -> Iterator[Reason]:
             yield Reason("tensors", f"tensor {tensor.name}", detail)
     for name in wanted:
         yield Reason("tensors", f"tensor {name}", f"is missing; {workload} has it")
+
+
+def scalars(task: Task) -> Iterator[Reason]:
+    """Every requantisation must scale by the number of the task, exactly; the program is legal.
+
+    A multiplier that is off by one moves so few sums over a border of rounding that the few outputs of an edge tile may
+    well not show it. What a requantisation computes depends on multiplier / 2**shift alone, so any such pair will do.
+    """
+    wanted = task.operator.attributes(task.workload)
+    if "multiplier" not in wanted:
+        return
+    for stream in task.program.streams:
+        for instruction, _ in instructions(stream.body):
+            multiplier, shift = (instruction.attribute(name) for name in ("multiplier", "shift"))
+            if not isinstance(multiplier, int) or not isinstance(shift, int):
+                continue
+            if multiplier << wanted["shift"] != wanted["multiplier"] << shift:
+                detail = (
+                    f"scales by {multiplier} / 2**{shift}; {task.workload} by {wanted['multiplier']} / "
+                    f"2**{wanted['shift']}"
+                )
+                yield Reason("scalars", f"stream {stream.name}: {render_instruction(instruction)}", detail)
 
 
 def compulsory_traffic(program: Program, work: Work) -> dict[str, int]:

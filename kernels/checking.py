@@ -2,8 +2,8 @@
 
 Three layers, cheapest first; a layer runs only where the ones before found nothing.
 
-1. Of the text alone: it is for this workload, the machine can execute it, and it means the same under every timing
-   (`presil.simulators.sanitizer`).
+1. Of the text alone: it is for this workload, scales as that says, the machine can execute it, and it means the same
+   under every timing (`presil.simulators.sanitizer`).
 2. Timed functional runs on fresh machines: memories and outputs poisoned at random, operands sampled when an
    instruction starts, every element of every output stored, inputs and guards around them unchanged, the same bits
    under other poison.
@@ -29,7 +29,7 @@ from presil.simulators.program import Program
 from presil.simulators.sanitizer import sanitize
 from presil.simulators.simulate import simulate
 
-from .audit import audit, declared
+from .audit import audit, declared, scalars
 from .operators.admission import admit
 from .operators.operator import PATTERNS, Workload
 from .operators.registry import operator
@@ -115,7 +115,7 @@ def _still(task: Task, facts: dict[str, Fact]) -> list[Reason]:
     if reasons:
         return reasons
     check_legality(program, task.machine)
-    return [Reason(f.kind, f.where, f.detail) for f in sanitize(program, task.machine)]
+    return [*(Reason(f.kind, f.where, f.detail) for f in sanitize(program, task.machine)), *scalars(task)]
 
 
 def _moving(

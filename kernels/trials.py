@@ -16,6 +16,7 @@ from presil.simulators.timing import Execution
 
 from .operators.admission import wrong_elements
 from .operators.operator import Arrays, Operator, Workload, uncropped
+from .operators.rowwise import EXTREME_KINDS
 from .verdict import Reason
 
 LONGEST = 1 << 32  # instructions; more than any run that can be executed on data has
@@ -89,11 +90,18 @@ def plan(text: str, workload: Workload, effort: Effort, instructions: int, multi
     """
     exact = "random" if dict(workload.parameters).get("dtype") == "int8" else "integers"
     ordered = sorted(effort.patterns, key=lambda p: (p != exact, p != "marker", effort.patterns.index(p)))
+    # Rows are of several extreme kinds, and a fault may be in one row that shows it in one kind: each row is each once.
+    turns = EXTREME_KINDS if "rows" in dict(workload.parameters) else 1
     trials = []
-    for i in range(max(effort.seeds, 1)):
+    for i in range(max(effort.seeds, turns)):
         for pattern in ordered:
-            parts = (workload, text, effort.run_seed, pattern, i)
-            trials.append(Trial(pattern, secret(*parts), secret(*parts, "poison")))
+            if i >= effort.seeds and pattern != "extremes":
+                continue
+            parts = (workload, text, effort.run_seed, pattern)
+            seed = (
+                secret(*parts, i // turns) // turns * turns + i % turns if pattern == "extremes" else secret(*parts, i)
+            )
+            trials.append(Trial(pattern, seed, secret(*parts, i, "poison")))
     fit = effort.budget_seconds / seconds_per_trial(workload, instructions, multiply_adds)
     if fit < 1:
         return [replace(trials[0], stop_after=max(int(fit * instructions), 1))]

@@ -19,6 +19,7 @@ from .rounding import FP32_UNIT
 TRANSCENDENTAL = 4 * FP32_UNIT  # relative error of exp, rsqrt and reciprocal
 SECOND_ORDER = 1 + 2.0**-10  # covers products of errors, where a bound is put together to first order
 _HOT_COLUMNS = 64
+EXTREME_KINDS = 6  # of rows of `extremes`
 
 PARAMETERS = (
     Parameter(name="rows", doc="independent rows", alike=64),
@@ -35,7 +36,8 @@ def shape(workload: Workload) -> tuple[int, int]:
 def rows_of(spec: TensorSpec, seed: int, pattern: str) -> np.ndarray:
     """Values of x [rows, columns].
 
-    `extremes` has rows of six kinds; `marker` has its weight in stripes that move from row to row.
+    `extremes` has rows of six kinds; of six seeds in a row, from a multiple of six, each row is of each kind once.
+    `marker` has its weight in stripes that move from row to row.
     """
     rng = generator(seed, pattern, spec.name)
     rows, columns = spec.shape
@@ -47,9 +49,10 @@ def rows_of(spec: TensorSpec, seed: int, pattern: str) -> np.ndarray:
     elif pattern == "marker":
         values = _hot(rng, rows, columns, values)
     else:
-        kinds = rng.permutation(max(rows, 6)) % 6
+        turn = generator(seed // EXTREME_KINDS, pattern, "turn of each row").permutation(max(rows, EXTREME_KINDS))
+        kinds = (turn[:rows] + seed) % EXTREME_KINDS
         for kind, change in enumerate((_large, _tiny, _far_from_zero, _constant, _one_hot, _alternating)):
-            mine = np.flatnonzero(kinds[:rows] == kind)
+            mine = np.flatnonzero(kinds == kind)
             values[mine] = change(values[mine])
     return values.astype(DTYPES[spec.dtype])
 
