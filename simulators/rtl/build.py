@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -29,9 +28,8 @@ BUILD_SECONDS = 900
 
 
 def hardware() -> Path:
-    """The folder of the SystemVerilog: in the clone, or in the installed package."""
-    beside = Path(__file__).resolve().parents[2] / "hw"
-    return beside if beside.is_dir() else Path(str(files("presil"))) / "hw"
+    """The folder of the SystemVerilog: beside `simulators/`, in the clone and in the installed package."""
+    return Path(__file__).resolve().parents[2] / "hw"
 
 
 def sources(family: str) -> list[Path]:

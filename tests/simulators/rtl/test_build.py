@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,14 @@ def test_packages_come_before_the_modules_that_read_them():
     assert found[:2] == ["presil_pkg", "systolic_pkg"]
     assert {"sequencer", "systolic_chip", "systolic_bench"} <= set(found)
     assert (hardware() / "common").is_dir()
+
+
+def test_the_hardware_goes_into_the_wheel_beside_the_simulators():
+    """As in the clone, so one path finds it in both."""
+    root = hardware().parent
+    wheel = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert {"hw", "simulators"} <= set(wheel["only-include"])
+    assert wheel["sources"] == {"": "presil"}
 
 
 def test_a_family_without_rtl():
