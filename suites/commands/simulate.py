@@ -52,17 +52,10 @@ def simulate(
       presil simulate best.pasm --timeline best.json.gz
       presil simulate best.pasm --machine systolic-4 --fidelity rtl --waves best.fst
     """
-    from presil.simulators.errors import BadInput
     from presil.simulators.timing import Execution
     from presil.suites.results import timing_json
 
-    for option, given, only in (
-        ("--timeline", timeline, "event"),
-        ("--waves", waves, "rtl"),
-        ("--verilator", verilator, "rtl"),
-    ):
-        if given is not None and fidelity != only:
-            raise BadInput(f"{option} is for --fidelity {only}")
+    _refuse(fidelity, {"--timeline": timeline, "--waves": waves, "--verilator": verilator})
     program, target = load(file, machine)
     if fidelity == "bound":
         execution = Execution(timing=_bound(program, target))
@@ -86,6 +79,16 @@ def simulate(
         from presil.simulators.stalls import stall_table, stall_text
 
         print_text("\n" + stall_text(stall_table(timing, program)))
+
+
+def _refuse(fidelity: str, options: dict[str, Path | str | None]) -> None:
+    """Raises BadInput for an option that another fidelity has."""
+    from presil.simulators.errors import BadInput
+
+    for option, given in options.items():
+        only = "event" if option == "--timeline" else "rtl"
+        if given is not None and fidelity != only:
+            raise BadInput(f"{option} is for --fidelity {only}")
 
 
 def load(file: Path, machine: str | None) -> tuple[Program, Machine]:
