@@ -1,5 +1,6 @@
-// Shares the link to memory between channels: one holds it from its first request to its last. When it falls free, the
-// channel behind the last holder is asked first, so that none waits for two transfers of another.
+// Shares the link to memory between channels: one holds it from its first request to its last, and comes first as long as
+// it has something to ask for. When it falls free, the channel behind the last holder is asked first, so that none waits
+// for two transfers of another.
 module memory_arbiter #(
   parameter int unsigned Channels = 2  // that may ask
 ) (
@@ -21,7 +22,7 @@ module memory_arbiter #(
 
   always_comb begin
     chosen = holder_q;
-    if (!held_q) begin
+    if (!held_q || !valid_i[holder_q]) begin
       for (int unsigned i = Channels; i > 0; i--) begin
         if (valid_i[(32'(holder_q) + i) % Channels]) chosen = Bits'((32'(holder_q) + i) % Channels);
       end
@@ -38,11 +39,9 @@ module memory_arbiter #(
     if (!rst_ni) begin
       held_q <= 1'b0;
       holder_q <= '0;
-    end else if (valid_o && ready_i) begin
-      held_q <= !last_i[chosen];
-      holder_q <= chosen;
-    end else if (valid_o) begin
-      held_q <= 1'b1;
+    end else if (valid_o && (!held_q || chosen == holder_q)) begin
+      // A guest, served while the holder has nothing to ask for, does not become the holder.
+      held_q <= !(ready_i && last_i[chosen]);
       holder_q <= chosen;
     end
   end

@@ -110,8 +110,11 @@ def _transfer(instruction: Instruction, unit: int, program: Program, machine: Ma
     link = link_ticks(touched, memory, machine.clock_hz)
     latency_ticks = math.ceil(memory.latency * machine.clock_hz * TICKS_PER_CYCLE)
     last_run = (runs - 1) * dma.row_setup * TICKS_PER_CYCLE + -(-link // runs)  # it is asked for last, and then moves
-    moving = max(link, last_run, moving_ticks(touched, bytes_moved, latency_ticks, spec))
-    occupancy = max(link, channel_ticks(touched, bytes_moved, runs, latency_ticks, spec))
+    burst = -(-link * memory.burst_bytes // touched)
+    answered = latency_ticks + burst + TICKS_PER_CYCLE  # from the request of a burst to that of one in its place
+    window = _window_ticks(touched // memory.burst_bytes, burst, answered, dma.in_flight_bytes // memory.burst_bytes)
+    moving = max(link, window, last_run, -(-bytes_moved // dma.port_bytes_per_cycle) * TICKS_PER_CYCLE)
+    occupancy = max(link, channel_ticks(touched, bytes_moved, runs, answered, spec))
     around = dma.setup + spec.issue + (spec.semaphore if instruction.signals else 0)
     return Cost(
         engine,
@@ -123,18 +126,22 @@ def _transfer(instruction: Instruction, unit: int, program: Program, machine: Ma
     )
 
 
-def moving_ticks(touched: int, bytes_moved: int, latency_ticks: int, spec: Systolic) -> int:
-    """Ticks that moving the data takes a channel at least: by what may be outstanding, and by the port."""
-    dma = spec.dma
-    outstanding = -(-touched * latency_ticks // dma.in_flight_bytes)
-    port = -(-bytes_moved // dma.port_bytes_per_cycle)
-    return max(outstanding, port * TICKS_PER_CYCLE)
+def _window_ticks(bursts: int, burst: int, answered: int, outstanding: int) -> int:
+    """Ticks from the first burst of a transfer to the end of its last, when nothing is outstanding at its beginning.
+
+    As many bursts as may be outstanding go at the pace of the link, then as many more when the first of them are answered.
+    """
+    most = max(1, outstanding)
+    rounds, rest = divmod(max(0, bursts - 1), most)
+    return rounds * max(answered, most * burst) + (rest + 1) * burst
 
 
-def channel_ticks(touched: int, bytes_moved: int, runs: int, latency_ticks: int, spec: Systolic) -> int:
-    """Ticks a transfer takes its channel at least: by moving the data, by its descriptor."""
+def channel_ticks(touched: int, bytes_moved: int, runs: int, answered_ticks: int, spec: Systolic) -> int:
+    """Ticks a transfer takes its channel at least: by what may be outstanding, by its port, by its descriptor."""
     descriptor = max(spec.dma.setup + (runs - 1) * spec.dma.row_setup, spec.issue, 1) * TICKS_PER_CYCLE
-    return max(moving_ticks(touched, bytes_moved, latency_ticks, spec), descriptor)
+    outstanding = -(-touched * answered_ticks // spec.dma.in_flight_bytes)
+    port = -(-bytes_moved // spec.dma.port_bytes_per_cycle)
+    return max(outstanding, port * TICKS_PER_CYCLE, descriptor)
 
 
 def link_ticks(bytes_moved: int, memory: Memory, clock_hz: float) -> int:
