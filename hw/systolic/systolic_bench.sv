@@ -19,6 +19,7 @@ module systolic_bench
   parameter int unsigned MemoryBytes = 1 << 22,       // a power of 2
   parameter int unsigned BytesPer1024Cycles = 8192,
   parameter int unsigned MemoryLatency = 64,          // cycles
+  parameter int unsigned SemaphoreCycles = 1,
   parameter int unsigned Streams = 8,
   parameter int unsigned Instructions = 512,
   parameter int unsigned Semaphores = 32,
@@ -61,7 +62,8 @@ module systolic_bench
     .Rows(Rows), .Columns(Columns), .WeightPlanes(WeightPlanes), .ResultPlanes(ResultPlanes),
     .ScratchpadBytes(ScratchpadBytes), .AccumulatorBytes(AccumulatorBytes), .VectorLanes(VectorLanes),
     .VectorLatency(VectorLatency), .PortBytes(PortBytes), .BurstBytes(BurstBytes), .InFlightBytes(InFlightBytes),
-    .DmaSetup(DmaSetup), .DmaRowSetup(DmaRowSetup), .DmaAheadBytes(DmaAheadBytes), .Streams(Streams), .Instructions(Instructions),
+    .DmaSetup(DmaSetup), .DmaRowSetup(DmaRowSetup), .DmaAheadBytes(DmaAheadBytes),
+    .SemaphoreCycles(SemaphoreCycles), .Streams(Streams), .Instructions(Instructions),
     .Semaphores(Semaphores)
   ) i_chip (
     .clk_i,

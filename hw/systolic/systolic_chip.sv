@@ -20,6 +20,7 @@ module systolic_chip
   parameter int unsigned DmaSetup = 8,
   parameter int unsigned DmaRowSetup = 1,
   parameter int unsigned DmaAheadBytes = 64,
+  parameter int unsigned SemaphoreCycles = 1,  // from the end of an instruction to where its signal is seen
   parameter int unsigned Streams = 8,
   parameter int unsigned Instructions = 512,   // of each stream
   parameter int unsigned Semaphores = 32,
@@ -123,6 +124,13 @@ module systolic_chip
     .ready_i(command_ready)
   );
 
+  // Signals reach the semaphores SemaphoreCycles - 1 cycles later; these are seen in the next cycle.
+  logic [Engines-1:0] given_valid;
+  count_t [Engines-1:0][COUNTS-1:0] given;
+  delay #(.Width($bits(done_valid) + $bits(done_signals)), .Cycles(SemaphoreCycles - 1)) i_signals (
+    .clk_i, .rst_ni, .data_i({done_valid, done_signals}), .data_o({given_valid, given})
+  );
+
   semaphore_file #(.Semaphores(Semaphores), .Streams(Streams), .Engines(Engines)) i_semaphores (
     .clk_i,
     .rst_ni,
@@ -131,8 +139,8 @@ module systolic_chip
     .set_amount_i(semaphore_amount_i),
     .waits_i(waits),
     .granted_o(granted),
-    .given_valid_i(done_valid),
-    .given_i(done_signals),
+    .given_valid_i(given_valid),
+    .given_i(given),
     .overflow_o(overflow)
   );
 

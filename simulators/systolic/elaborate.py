@@ -10,6 +10,8 @@ from ..machine import Machine
 from ..words import INSTRUCTIONS, MEMORY_BYTES, SEMAPHORES, STREAMS
 from .spec import systolic
 
+ISSUE_CYCLES = 2  # of the sequencer: it fetches in one cycle and issues in the next
+
 
 def elaborate(machine: Machine) -> Mapping[str, int]:
     """See `family.Family.elaborate`."""
@@ -22,6 +24,9 @@ def elaborate(machine: Machine) -> Mapping[str, int]:
         f"{dma.load_channels} load and {dma.store_channels} store channels": dma.load_channels
         == dma.store_channels
         == 1,
+        f"an issue of {spec.issue} cycles, not {ISSUE_CYCLES}": spec.issue == ISSUE_CYCLES,
+        f"semaphores of {spec.semaphore} cycles": spec.semaphore >= 1,
+        f"a set-up of {dma.setup} and {dma.row_setup} cycles": min(dma.setup, dma.row_setup) >= 1,
         "a weight buffer": spec.weight_buffer is None,
         f"{len(machine.memories)} memories": len(machine.memories) == 1,
         "no int8 multiplication at full rate": bool(int8),
@@ -50,6 +55,7 @@ def elaborate(machine: Machine) -> Mapping[str, int]:
         "MemoryBytes": MEMORY_BYTES,
         "BytesPer1024Cycles": round(1024 * rate),
         "MemoryLatency": math.ceil(memory.latency * machine.clock_hz),
+        "SemaphoreCycles": spec.semaphore,
         "Streams": STREAMS,
         "Instructions": INSTRUCTIONS,
         "Semaphores": SEMAPHORES,

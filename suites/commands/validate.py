@@ -31,17 +31,17 @@ def validate(
       presil validate systolic -o runs
     """
     from presil.suites.store import Store
-    from presil.suites.validation.rtl import error_summary, validate_rtl
+    from presil.suites.validation.rtl import errors, validate_rtl
 
     with progress_bar() as show:
         found = validate_rtl(family, seed, show and (lambda done, of: show(done, of, "kernels")))
     if output is not None:
         for r in found:
             Store(output).put("rtl", r.row, asdict(r))
-    summary = error_summary(found)
+    summary = errors(found)
     if as_json:
         rows_json = [{**asdict(r), "error_percent": r.error_percent} for r in found]
-        print_json({"family": family, "seed": seed, **summary, "rows": rows_json})
+        print_json({"family": family, "seed": seed, **asdict(summary), "rows": rows_json})
     else:
         rows = table("row", "chip", "workload", "event", "rtl", "error", "bits", right=(3, 4, 5))
         for r in found:
@@ -49,8 +49,8 @@ def validate(
             rows.add_row(r.row, r.machine, r.workload, *cycles, "equal" if r.equal else "DIFFER")
         console().print(rows)
         print_text(
-            f"{len(found)} kernels: mean error {summary['mean_error_percent']:.3f}%, "
-            f"worst {summary['worst_error_percent']:.3f}% ({summary['worst']})"
+            f"{summary.kernels} kernels: mean error {summary.mean_abs_error:.3%}, "
+            f"worst {summary.max_abs_error:.3%} ({summary.worst})"
         )
     if not all(r.good for r in found):
         raise typer.Exit(1)

@@ -88,14 +88,25 @@ def validate_rtl(family: str, seed: int = 0, progress: Callable[[int, int], None
     return tuple(rows)
 
 
-def error_summary(rows: Sequence[RtlRow]) -> dict[str, float | str]:
-    """Mean and worst error of the cycles, in percent of the RTL's, and where the worst is."""
+@dataclass(frozen=True, slots=True)
+class RtlErrors:
+    """Mean and largest error of the cycles, as shares of the RTL's, and the kernel that has the largest."""
+
+    kernels: int
+    mean_abs_error: float
+    max_abs_error: float
+    worst: str
+
+
+def errors(rows: Sequence[RtlRow]) -> RtlErrors:
+    """Over all rows, of which there is one at least."""
     worst = max(rows, key=lambda r: abs(r.error_percent))
-    return {
-        "mean_error_percent": statistics.fmean(abs(r.error_percent) for r in rows),
-        "worst_error_percent": abs(worst.error_percent),
-        "worst": f"{worst.workload} on {worst.machine}: {worst.schedule}",
-    }
+    return RtlErrors(
+        len(rows),
+        statistics.fmean(abs(r.error_percent) for r in rows) / 100,
+        abs(worst.error_percent) / 100,
+        f"{worst.workload} on {worst.machine}: {worst.schedule}",
+    )
 
 
 def _variant(name: str) -> Machine:
