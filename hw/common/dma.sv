@@ -222,6 +222,7 @@ module dma
   // ------------------------------------------------------------------ answers
   transfer_t head;
   logic answered, filling, filled, done;
+  logic [PortBytes-1:0] lane_valid, lane_last;  // of the on-chip side
 
   assign head = transfers[head_q[IndexBits-1:0]];
   assign response_ready_o = Store || (walking_q && !head.fill);
@@ -257,7 +258,6 @@ module dma
   logic [IndexBits:0] next_walk;
   operand_t walk_box;
   logic [BeatBits-1:0] advance;
-  logic [PortBytes-1:0] lane_valid, lane_last;
 
   assign walked = Store ? accepted && request_last_o : done;
   assign next_walk = walked ? walk_q + (IndexBits+1)'(1) : walk_q;
