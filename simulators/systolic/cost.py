@@ -129,7 +129,7 @@ def _transfer(instruction: Instruction, unit: int, program: Program, machine: Ma
 def _window_ticks(bursts: int, burst: int, answered: int, outstanding: int) -> int:
     """Ticks from the first burst of a transfer to the end of its last, when nothing is outstanding at its beginning.
 
-    As many bursts as may be outstanding go at the pace of the link, then as many more when the first of them are answered.
+    As many bursts as may be outstanding go at the pace of the link, then as many more as the first are answered.
     """
     most = max(1, outstanding)
     rounds, rest = divmod(max(0, bursts - 1), most)

@@ -76,7 +76,7 @@ def validate_rtl(family: str, seed: int = 0, progress: Callable[[int, int], None
     """Every kernel on both. The schedules are drawn with `seed`. Raises BadInput for a family without RTL."""
     if family != "systolic":
         raise BadInput(f"there is no RTL of the family '{family}'; there is: systolic")
-    rows = []
+    rows: list[RtlRow] = []
     chips = [*map(load_machine, CHIPS), *map(_variant, MEMORIES)]
     total = len(chips) * len(WORKLOADS) * SCHEDULES
     for machine in chips:
