@@ -24,7 +24,8 @@ __all__ = ["MAX_LOOP_DEPTH", "MAX_NODES", "MAX_TEXT_BYTES", "MAX_TRIPS", "load_p
 
 MAX_TEXT_BYTES = 4 << 20
 MAX_RANK = 8
-MAX_DECLARATIONS = 4096
+MAX_DECLARATIONS = 512
+MAX_STREAMS = 256  # sequencers of one core
 MAX_GRID_VARIABLES = 8
 MAX_INSTANCES = 1 << 20
 
@@ -137,6 +138,8 @@ class _Parser(BodyParser):
         kind = self._one_of(token, _DECLARATIONS, "declaration")
         if len(self.data) + len(self.semaphores) + len(streams) >= MAX_DECLARATIONS:
             raise self.lexer.error(token, f"found one declaration more than {MAX_DECLARATIONS}, the most allowed")
+        if kind == "stream" and len(streams) >= MAX_STREAMS:
+            raise self.lexer.error(token, f"found one stream more than {MAX_STREAMS}, the most allowed")
         if streams and kind != "stream":
             raise self.lexer.error(token, f"found '{kind}' behind a stream; allowed: all {kind}s before the streams")
         self.lexer.take()

@@ -19,6 +19,8 @@ def check_legality(program: Program, machine: Machine) -> None:
     """Raises BadInput (an unknown name, a wrong count), Unsupported (the machine cannot), Undefined (out of bounds)."""
     members = family(machine.family)
     _check_declarations(program, machine, members)
+    if program.instances > machine.cores:
+        raise Unsupported(f"the grid has {program.instances} instances, but {machine.name} has {machine.cores} cores")
     grid = dict(program.grid)
     for stream in program.streams:
         for instruction, extents in _with_extents(stream.body, grid):

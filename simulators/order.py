@@ -21,6 +21,9 @@ from .lines import Array, Line, counted, describe, read_lines
 from .machine import Machine
 from .program import Program
 
+MAX_CLOCKS = 200_000_000  # entries of all clocks
+MAX_STEPS = 1_500_000_000  # entries that news of completions passes through on its way
+
 
 @dataclass(slots=True, eq=False)
 class _Link:
@@ -33,11 +36,20 @@ class _Link:
     source_segment: Array
 
 
+@dataclass(slots=True, eq=False)
+class _Counts:
+    """The lines that signal a semaphore and that wait for it, each with its count."""
+
+    signals: list[tuple[Line, int]]
+    waits: list[tuple[Line, int]]
+
+
 class Order:
     """The order of one instance of a program.
 
     `faults` says what is wrong with semaphores (`semaphore-shared`, `deadlock`, `leftover`); after the first two there
     is no order. `clock[queue, segment]` is known complete before any start of the segment.
+    Raises OverflowError, with why, where so many streams wait so often that it would take too long or too much memory.
     """
 
     def __init__(self, program: Program, machine: Machine) -> None:
@@ -74,10 +86,15 @@ class Order:
     def _match(self) -> list[Waits]:
         """Finds for each wait the signal that makes its count full."""
         columns: list[list[tuple[Array, ...]]] = [[] for _ in self.lengths]
+        self.counts = {s.name: _Counts([], []) for s in self.program.semaphores}
+        for line in self.lines:
+            for c in line.instruction.signals:
+                self.counts[c.semaphore].signals.append((line, c.n))
+            for c in line.instruction.waits:
+                self.counts[c.semaphore].waits.append((line, c.n))
         for number, semaphore in enumerate(self.program.semaphores):
             name = semaphore.name
-            signals = [(x, c.n) for x in self.lines for c in x.instruction.signals if c.semaphore == name]
-            waits = [(x, c.n) for x in self.lines for c in x.instruction.waits if c.semaphore == name]
+            signals, waits = self.counts[name].signals, self.counts[name].waits
             if self._shared(name, {x.queue for x, _ in signals}, {x.stream for x, _ in waits}):
                 continue
             given_place, given_index, given = counted(signals)
@@ -122,10 +139,10 @@ class Order:
 
     def _leftover(self) -> None:
         for semaphore in self.program.semaphores:
-            change = 0
-            for line in self.lines:
-                change += sum(c.n for c in line.instruction.signals if c.semaphore == semaphore.name) * len(line.place)
-                change -= sum(c.n for c in line.instruction.waits if c.semaphore == semaphore.name) * len(line.place)
+            of = self.counts[semaphore.name]
+            change = sum(n * len(line.place) for line, n in of.signals) - sum(
+                n * len(line.place) for line, n in of.waits
+            )
             if change:
                 end = semaphore.initial + change
                 detail = f"starts at {semaphore.initial} and ends at {end}; it must end as it starts"
@@ -139,6 +156,7 @@ class Order:
         """
         self.bounds = [np.concatenate([np.zeros(1, np.int64), _distinct(w.place)]) for w in waits]
         self.first_segment = np.cumsum([0] + [len(b) for b in self.bounds])
+        self._check_clocks()
         clocks = [np.zeros((len(b), len(self.queues)), np.int32) for b in self.bounds]
         links = [self._links(w) for w in waits]
         for clock, of in zip(clocks, links, strict=True):
@@ -146,7 +164,10 @@ class Order:
                 clock[link.segment, link.queue] = np.maximum(clock[link.segment, link.queue], link.index)
             np.maximum.accumulate(clock, axis=0, out=clock)
         calm = False
-        for _ in range(len(clocks) + 1):
+        steps = sum(len(link.segment) for of in links for link in of) * len(self.queues)
+        for number in range(len(clocks) + 1):
+            if number * steps > MAX_STEPS:
+                raise OverflowError("news of completions takes too many ways between its streams to be judged")
             calm = True
             for clock, of in zip(clocks, links, strict=True):
                 before = clock.copy()
@@ -162,6 +183,14 @@ class Order:
             return
         self.clock = np.ascontiguousarray(np.concatenate(clocks).T)
         self._positions()
+
+    def _check_clocks(self) -> None:
+        total = int(self.first_segment[-1]) * len(self.queues)
+        if total > MAX_CLOCKS:
+            raise OverflowError(
+                f"{len(self.queues):,} streams on engines and {int(self.first_segment[-1]):,} waits make {total:,} "
+                f"pairs; at most {MAX_CLOCKS:,} can be judged"
+            )
 
     def _links(self, waits: Waits) -> list[_Link]:
         found = []
@@ -180,8 +209,11 @@ class Order:
 
     def _circular(self, clocks: list[Array]) -> bool:
         """Whether some start comes after a completion of its own stream that it comes before."""
+        of_queue: list[list[Array]] = [[] for _ in self.queues]
+        for line in self.lines:
+            of_queue[line.queue].append(line.place)
         for queue, (stream, _) in enumerate(self.queues):
-            places = np.sort(np.concatenate([line.place for line in self.lines if line.queue == queue]))
+            places = np.sort(np.concatenate(of_queue[queue]))
             if (clocks[stream][:, queue] > np.searchsorted(places, self.bounds[stream], "left")).any():
                 return True
         return False

@@ -44,8 +44,9 @@ def sanitize(program: Program, machine: Machine, limit: int = 10_000_000, max_fa
     if not faults:
         try:
             faults = _Sanitizer(program, machine, max_faults).run()
-        except OverflowError:
-            faults = [Fault("limit", program.name, "its regions overlap in too many ways to be judged")]
+        except OverflowError as error:
+            why = str(error) or "its regions overlap in too many ways to be judged"
+            faults = [Fault("limit", program.name, why)]
     return tuple(faults[:max_faults])
 
 

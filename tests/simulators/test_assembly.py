@@ -159,8 +159,12 @@ def test_limits_are_tight() -> None:
     parse(_with_body(" " * lexer.MAX_LINE_CHARACTERS))
     with pytest.raises(BadInput, match="the line has 16385 characters"):
         parse(_with_body(" " * (lexer.MAX_LINE_CHARACTERS + 1)))
-    with pytest.raises(BadInput, match="one declaration more than 4096"):
-        parse('program "p" on "m"\nworkload ""\n' + "".join(f"semaphore s{i}\n" for i in range(4097)))
+    with pytest.raises(BadInput, match="one declaration more than 512"):
+        parse('program "p" on "m"\nworkload ""\n' + "".join(f"semaphore s{i}\n" for i in range(513)))
+    streams = [f"stream s{i} {{ nop }}\n" for i in range(257)]
+    assert len(parse('program "p" on "m"\nworkload ""\n' + "".join(streams[1:])).streams) == 256
+    with pytest.raises(BadInput, match=r":259:1: found one stream more than 256, the most allowed"):
+        parse('program "p" on "m"\nworkload ""\n' + "".join(streams))
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from presil.simulators import order
 from presil.simulators.assembly import parse
 from presil.simulators.errors import BadInput, PresilError, Undefined, Unsupported
 from presil.simulators.legality import MAX_COUNT
@@ -258,3 +259,32 @@ def test_buffers_that_share_bytes_are_caught_when_their_lives_collide():
     assert {f.kind for f in faults} == {"race"}
     apart = shared.replace("@scratchpad+4", "@scratchpad+16")
     assert sanitize(parse(apart), tiny()) == ()
+
+
+def _chain(streams: int, trips: int) -> str:
+    """Each stream waits for the one behind it, so that news of the last reaches the first after as many rounds."""
+    semaphores = "".join(f"semaphore s{i} = 0\n" for i in range(streams))
+    text = GOOD[: GOOD.index("semaphore")] + semaphores
+    for i in range(streams - 1):
+        text += f"stream c{i} {{\n loop i {trips} {{\n sync wait(s{i + 1}) signal(s{i})\n }}\n}}\n"
+    return text + f"stream last {{\n loop i {trips} {{\n sync signal(s{streams - 1})\n }}\n}}\n"
+
+
+def test_too_many_waits_to_judge_are_a_limit_in_bounded_time_and_memory(monkeypatch):
+    """12 GB and hours, before there were limits."""
+    began = time.process_time()
+    (fault,) = sanitize(parse(_chain(200, 40_000)), tiny())
+    assert (fault.kind, fault.where) == ("limit", "copy")
+    # 199 streams wait 40,000 times, and each has a beginning.
+    assert fault.detail == (
+        "200 streams on engines and 7,960,200 waits make 1,592,040,000 pairs; at most 200,000,000 can be judged"
+    )
+    monkeypatch.setattr(order, "MAX_STEPS", 1_000_000)
+    (fault,) = sanitize(parse(_chain(50, 100)), tiny())
+    assert (fault.kind, fault.where) == ("limit", "copy")
+    assert "news of completions takes too many ways" in fault.detail
+    assert time.process_time() - began < 20
+
+
+def test_a_chain_of_streams_within_the_limits_is_judged():
+    assert {f.kind for f in sanitize(parse(_chain(20, 100)), tiny())} == {"leftover", "unstored"}
