@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from presil.simulators.errors import PresilError, Undefined
 
+from .commands.area import area
 from .commands.calibrate import calibrate
 from .commands.check import check
 from .commands.machines import machines
@@ -83,7 +84,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: rich takes half of the time that `--help` may take
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (machines, operators, run, search, simulate, check, report, replicate, calibrate, validate):
+for verb in (machines, operators, run, search, simulate, check, report, replicate, calibrate, validate, area):
     # The mark `\b` keeps the lines of the examples apart; a docstring should not need to hold it.
     app.command(help=inspect.cleandoc(verb.__doc__ or "").replace("Examples:", "\b\nExamples:"))(verb)
 
