@@ -48,7 +48,7 @@ async def follows_the_model(dut):
         clear=itertools.product((0, 1), range(RESULTS)),
         product=itertools.product(("ws", "os"), EXTREMES, EXTREMES),
         wraps=("ws up", "ws down"),
-        beside=("same plane", "other plane"),
+        beside=("same plane", "other plane") if WEIGHTS > 1 else ("same plane",),
         idle=(0, 1),
     )
     for _ in range(20 * rounds()):
