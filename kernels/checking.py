@@ -46,7 +46,7 @@ def check(
     workload: Workload,
     machine: Machine,
     *,
-    seeds: int = 2,
+    seeds: int | None = None,
     patterns: Sequence[str] = PATTERNS,
     run_seed: int = 0,
     budget_seconds: float = BUDGET_SECONDS,
@@ -54,10 +54,11 @@ def check(
 ) -> Verdict:
     """Whether `program` computes `workload` on `machine`, under every timing and whatever its inputs.
 
-    Runs `seeds` seeds of each of `patterns`; where that would take longer than about `budget_seconds`, fewer; where not
-    even one would fit, the beginning of one, and what was stored by then is compared. `Verdict.facts` says so. The
-    first layer and the audit are always of the whole program. `least_multiply_adds` is for proven algorithms that need
-    fewer than the definition. Seeds depend on the text of the program and on `run_seed`.
+    Runs `seeds` seeds of each of `patterns`; None: 2, and up to 8 where that takes next to no time. Where that would
+    take longer than about `budget_seconds`, fewer; where not even one would fit, the beginning of one, and what was
+    stored by then is compared. `Verdict.facts` says so. The first layer and the audit are always of the whole program.
+    `least_multiply_adds` is for proven algorithms that need fewer than the definition. Seeds depend on the text of the
+    program and on `run_seed`.
     Raises BadInput where the task is no task (a kernel that knows nothing of its inputs passes), or arguments are bad.
     """
     try:
@@ -81,7 +82,7 @@ def check_text(
     workload: Workload,
     machine: Machine,
     *,
-    seeds: int = 2,
+    seeds: int | None = None,
     patterns: Sequence[str] = PATTERNS,
     run_seed: int = 0,
     budget_seconds: float = BUDGET_SECONDS,
@@ -89,7 +90,7 @@ def check_text(
 ) -> Verdict:
     """As `check`, for the text of a program."""
     unknown = [p for p in patterns if p not in PATTERNS]
-    if unknown or not patterns or seeds < 1:
+    if unknown or not patterns or (seeds is not None and seeds < 1):
         raise BadInput(f"seeds={seeds}, patterns={list(patterns)}; allowed: 1 or more of {', '.join(PATTERNS)}")
     _admit(workload)
     effort = Effort(seeds=seeds, patterns=patterns, run_seed=run_seed, budget_seconds=budget_seconds)

@@ -40,7 +40,7 @@ def check_in_clean_process(
     workload: str,
     machine: str | Path,
     *,
-    seeds: int = 2,
+    seeds: int | None = None,
     patterns: Sequence[str] | None = None,
     run_seed: int = 0,
     budget_seconds: float | None = None,

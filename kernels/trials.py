@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,10 @@ from .verdict import Reason
 LONGEST = 1 << 32  # instructions; more than any run that can be executed on data has
 GUARD_BYTES = 4096
 GUARD = 0xA5
+LEAST_SEEDS, MOST_SEEDS = 2, 8  # of each pattern
+SPARE_SECONDS, LONG_SPARE_SECONDS = 0.5, 30.0  # for more trials than the least; with a budget, and without
 # Measured on one core, in round figures: what a check of that much work takes.
+FIXED_SECONDS, LEAST_SECONDS = 0.1, 0.01  # of a trial: planned with, and what the smallest takes
 SECONDS_PER_INSTRUCTION = 5e-5
 SECONDS_PER_MULTIPLY_ADD = {"int8": 5e-11, "bf16": 2e-10}
 
@@ -39,9 +43,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much to try: `seeds` of each of `patterns`, as far as `budget_seconds` go; `run_seed` varies the seeds."""
+    """How much to try: `seeds` of each of `patterns`, as far as `budget_seconds` go; `run_seed` varies the seeds.
 
-    seeds: int
+    None: 2 seeds, and up to 8 where that takes next to no time.
+    """
+
+    seeds: int | None
     patterns: Sequence[str]
     run_seed: int
     budget_seconds: float
@@ -80,31 +87,39 @@ def seconds_per_trial(workload: Workload, instructions: int, multiply_adds: int)
     """About how long one trial takes on one core. An estimate from the work alone, so that plans repeat."""
     dtype = str(dict(workload.parameters).get("dtype", "int8"))
     rate = SECONDS_PER_MULTIPLY_ADD.get(dtype, SECONDS_PER_MULTIPLY_ADD["bf16"])
-    return 0.1 + instructions * SECONDS_PER_INSTRUCTION + multiply_adds * rate
+    return FIXED_SECONDS + instructions * SECONDS_PER_INSTRUCTION + multiply_adds * rate
 
 
 def plan(text: str, workload: Workload, effort: Effort, instructions: int, multiply_adds: int) -> list[Trial]:
     """As many trials as the budget allows, the most telling first; one that is stopped early where not even one fits.
 
     Where sums must be exact (integers, or floats that hold integers) any slip shows, so such a pattern is first.
+    Where trials take next to no time there are more of them: one element of an edge tile that should have been clamped
+    shows it in every other trial only.
     """
     exact = "random" if dict(workload.parameters).get("dtype") == "int8" else "integers"
     ordered = sorted(effort.patterns, key=lambda p: (p != exact, p != "marker", effort.patterns.index(p)))
     # Rows are of several extreme kinds, and a fault may be in one row that shows it in one kind: each row is each once.
     turns = EXTREME_KINDS if "rows" in dict(workload.parameters) else 1
-    trials = []
-    for i in range(max(effort.seeds, turns)):
+    needed, more = [], []
+    for i in range(max(effort.seeds or MOST_SEEDS, turns)):
         for pattern in ordered:
-            if i >= effort.seeds and pattern != "extremes":
-                continue
             parts = (workload, text, effort.run_seed, pattern)
-            seed = (
-                secret(*parts, i // turns) // turns * turns + i % turns if pattern == "extremes" else secret(*parts, i)
-            )
-            trials.append(Trial(pattern, seed, secret(*parts, i, "poison")))
-    fit = effort.budget_seconds / seconds_per_trial(workload, instructions, multiply_adds)
+            seed = secret(*parts, i)
+            if pattern == "extremes":
+                seed = secret(*parts, i // turns) // turns * turns + i % turns
+            least = turns if pattern == "extremes" else 0
+            trial = Trial(pattern, seed, secret(*parts, i, "poison"))
+            if i < max(effort.seeds or LEAST_SEEDS, least):
+                needed.append(trial)
+            elif not effort.seeds:
+                more.append(trial)
+    seconds = seconds_per_trial(workload, instructions, multiply_adds)
+    fit = effort.budget_seconds / seconds
     if fit < 1:
-        return [replace(trials[0], stop_after=max(int(fit * instructions), 1))]
+        return [replace(needed[0], stop_after=max(int(fit * instructions), 1))]
+    spare = LONG_SPARE_SECONDS if effort.budget_seconds == math.inf else SPARE_SECONDS
+    trials = needed + more[: max(int(spare / (seconds - FIXED_SECONDS + LEAST_SECONDS)) - len(needed), 0)]
     return trials[: int(min(fit, len(trials)))]
 
 

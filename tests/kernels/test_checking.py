@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -37,8 +38,10 @@ def test_a_right_program_and_what_was_done():
     assert facts["instructions"] == 200  # 4 streams of 48, and 8 stores
     assert facts["multiply_adds"] == 64 * 64 * 96
     assert facts["other_poison"] is True
-    assert sorted(t.split()[0] for t in facts["trials"]) == sorted(2 * PATTERNS)
-    assert len(set(facts["trials"])) == 8
+    # Two of each are needed, and trials of 200 instructions take 0.02 s: 0.5 s are enough for 25.
+    assert sorted(t.split()[0] for t in facts["trials"][:8]) == sorted(2 * PATTERNS)
+    assert len(facts["trials"]) == 24
+    assert len(set(facts["trials"])) == 24
     assert Verdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
 
 
@@ -81,6 +84,21 @@ def test_big_programs_run_fewer_trials_but_never_none():
     floats = parse_workload("matmul:m=8,n=8,k=8,dtype=bf16")
     assert [t.pattern for t in plan(MATMUL, floats, effort, 10**9, 0)] == ["integers"]
     assert seconds_per_trial(WORKLOAD, 10**6, 0) == pytest.approx(50.1)
+
+
+def test_small_programs_run_more_trials():
+    def count(instructions, budget, seeds=None, workload=WORKLOAD):
+        effort = Effort(seeds=seeds, patterns=PATTERNS, run_seed=0, budget_seconds=budget)
+        trials = plan(MATMUL, workload, effort, instructions, 0)
+        assert len({t.seed for t in trials}) == len(trials)
+        return len(trials)
+
+    assert [count(0, 20), count(600, 20), count(10**4, 20), count(0, 20, seeds=2)] == [32, 12, 8, 8]
+    # Without a budget, 30 s are spent on more: 10 of 3 s are 2 more than the least, which are never too many.
+    assert [count(600, math.inf), count(58_000, math.inf), count(10**9, math.inf)] == [32, 10, 8]
+    # Of rows there are six extreme kinds: 2 seeds of four patterns, and four more of one.
+    rows = parse_workload("softmax:rows=8,columns=8")
+    assert [count(10**4, 20, workload=rows), count(0, 20, workload=rows)] == [12, 32]
 
 
 def test_what_is_not_fit_to_be_asked():

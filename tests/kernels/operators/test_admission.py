@@ -33,6 +33,22 @@ def test_sound_tasks_are_admitted(text):
         admit(operator(workload.operator), workload, seed)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "elementwise:kind=relu,rows=1,columns=1,dtype=fp32",
+        "elementwise:kind=relu,rows=3,columns=1,dtype=int8",
+        "matmul:m=1,n=1,k=7,dtype=int8,activation=relu",
+        "matmul:m=2,n=1,k=3,dtype=bf16,activation=relu",
+        "conv2d:n=1,h=3,w=1,c=1,f=1,r=3,dtype=int8,out=int8,activation=relu",
+    ],
+)
+def test_a_task_of_few_outputs_is_not_refused_for_what_is_right_by_chance(text):
+    workload = parse_workload(text)
+    for seed in range(20):
+        admit(operator(workload.operator), workload, seed)
+
+
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("text", SOUND)
 def test_zeros_fail_on_every_pattern(text, pattern):
