@@ -13,6 +13,7 @@ Each ring has a pair of semaphores, `NAME_full` and `NAME_free`, one unit a tile
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -118,7 +119,7 @@ class Contraction:
         return self._free("acc", self.b.y_tiles, self.b.acc_ring, array)
 
     def _plane_free(self, array: int) -> tuple[Count, ...]:
-        return self._free("plane", self._steps(), self._planes, array)
+        return self._free("plane", self._steps, self._planes, array)
 
     def _y_free(self) -> tuple[Count, ...]:
         return self._free("y", self.b.y_tiles, self.b.y_ring)
@@ -191,6 +192,7 @@ class Contraction:
     def _length(self, places: Places) -> int:
         return self.layout.inner_length(places[self.b.k.name].size)
 
+    @functools.cached_property
     def _steps(self) -> int:
         """Planes that one array fills in the whole program."""
         b, array = self.b, self.spec.array
