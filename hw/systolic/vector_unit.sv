@@ -68,7 +68,7 @@ module vector_unit
   always_comb begin
     error_o = ERROR_NONE;
     if (command_valid_i) begin
-      unique case (command_i.opcode)
+      case (command_i.opcode)
         OP_SYNC: ;
         OP_REQUANTIZE, OP_BIAS, OP_CAST, OP_ADD, OP_SUBTRACT, OP_MULTIPLY, OP_MAXIMUM, OP_RELU: begin
           if (command_i.operands[0].space != SPACE_SCRATCHPAD) error_o = ERROR_OPERAND;
@@ -114,7 +114,7 @@ module vector_unit
   );
     logic signed [63:0] scaled;
     logic signed [31:0] value;
-    unique case (opcode)
+    case (opcode)
       OP_REQUANTIZE: begin
         // Halves round up; the sum of 2^31 and a bias times a multiplier below 2^29 stays below 2^63.
         scaled = ((64'(a) + 64'(b)) * 64'(multiplier) + (64'sd1 <<< (shift - 6'd1))) >>> shift;

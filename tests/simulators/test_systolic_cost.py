@@ -67,7 +67,7 @@ def test_set_up_bounds_many_short_rows():
 
 def test_outstanding_bytes_bound_a_far_memory():
     # A burst of 1 byte takes the link for 1/4 cycle, is there 20 cycles later, and one more is asked for a cycle behind
-    # that: 21.25. Little's law: 16 bytes in 21.25 cycles, so 240 bytes take 318.75. The last of them, asked for after 14
+    # that: 21.25. Little's law: 16 bytes in 21.25 cycles, so 240 bytes take 318.75. The last, asked for behind 14
     # such rounds and 15 bursts, ends its burst at 14 * 21.25 + 16 / 4 = 301.5.
     assert cycles(transfer((4, 60), (4, 60), machine=tiny(dma={"in_flight_bytes": 16}))) == (318.75, 301.5 + 20)
 

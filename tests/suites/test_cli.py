@@ -12,7 +12,9 @@ from typer.testing import CliRunner, Result
 
 from presil.suites.cli import app
 
-VERBS = ("machines", "operators", "run", "search", "simulate", "check", "report", "replicate", "calibrate", "validate", "area")
+VERBS = (
+    "machines", "operators", "run", "search", "simulate", "check", "report", "replicate", "calibrate", "validate", "area",
+)  # fmt: skip
 WORKLOAD = "matmul:m=96,n=80,k=112,dtype=int8"
 NUMBER = (int, float)
 SUITE = f"name: small\nmachines: [gemmini-16, tpu-v1]\nbudget: 3\nworkloads:\n  - {WORKLOAD}\n"
