@@ -1,7 +1,7 @@
 """Builds one module of `hw/` with cocotb's Verilator runner and runs a bench on it, in a process of its own.
 
-A bench is a module of coroutines for cocotb; it is imported by the simulator, not by pytest. Builds are kept beside those of
-the simulator's own chips and are named by the digest of all that they are made from.
+A bench is a module of coroutines for cocotb; it is imported by the simulator, not by pytest. Builds are kept beside
+those of the chips and are named by the digest of all that they are made from.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAKE = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
 COVERAGE = ("--coverage-line", "--coverage-toggle")
 
 
-def run_bench(  # noqa: PLR0917 - what a simulation is made of
+def run_bench(
     bench: str,
     top: str,
     parameters: Mapping[str, int],

@@ -91,7 +91,7 @@ def packed(values: Sequence[int], bits_each: int) -> int:
 async def begin(dut: Any) -> None:
     """Start the clock, all inputs at 0, and leave reset."""
     for handle in dut:
-        if handle._name.endswith("_i"):  # noqa: SLF001 - cocotb's own name for it
+        if handle._name.endswith("_i"):
             handle.value = 0
     Clock(dut.clk_i, 2, "step").start()
     await FallingEdge(dut.clk_i)
@@ -114,7 +114,7 @@ class Engine:
         self.given: list[Command] = []
 
     async def run(self, commands: Sequence[Command], gaps: Sequence[int] | None = None) -> None:
-        """Run all of them, each offered so many cycles after the one before was accepted; then see that all is quiet."""
+        """Run all of them, each offered so many cycles after the one before was accepted; then all must be quiet."""
         dut, left, wait = self.dut, list(commands), list(gaps or [0] * len(commands))
         end, free = len(self.done) + len(left), self.cycle
         self.given += left

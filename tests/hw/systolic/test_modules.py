@@ -39,7 +39,7 @@ def test_module(module, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("module", "parameters"), [*SMALL.items(), *WIDE], ids=lambda value: str(value))
+@pytest.mark.parametrize(("module", "parameters"), [*SMALL.items(), *WIDE], ids=str)
 def test_module_on_other_sizes_and_more_rounds(module, parameters, tmp_path):
     more = {"PRESIL_SEED": "2", "PRESIL_ROUNDS": os.environ.get("PRESIL_ROUNDS", "300")}
     assert run_bench(bench(module), module, parameters, tmp_path, environment=more)

@@ -3,7 +3,6 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, ReadOnly
-
 from tests.hw.bins import Bins
 from tests.hw.signals import begin, lanes, noise, packed, parameters, rounds
 
@@ -20,7 +19,7 @@ class Feeder:
         self.dut, self.cycle, self.sums = dut, 0, {}
 
     async def step(self, x=None, w=None, *, plane=0, clear=0, shift=None, shift_plane=0) -> int:
-        """One cycle: x [R] enters, with w [C] if results stay; a row of weights `shift` [C] enters. Returns the cycle."""
+        """One cycle: x [R] enters, with w [C] if results stay, and weights `shift` [C]. Returns the cycle."""
         dut = self.dut
         dut.valid_i.value, dut.stationary_i.value = x is not None, w is not None
         dut.clear_i.value, dut.plane_i.value = clear, plane

@@ -2,18 +2,20 @@
 
 import cocotb
 import numpy as np
+from tests.hw.bins import Bins
+from tests.hw.signals import Engine, begin, command, lanes, noise, operand, packed, parameters, rounds
 
 from presil.simulators.systolic.encoding import OPCODES
 from presil.simulators.words import ERRORS
-from tests.hw.bins import Bins
-from tests.hw.signals import Engine, begin, command, lanes, noise, operand, packed, parameters, rounds
 
 PARAMETERS = parameters()
 R, C = PARAMETERS["Rows"], PARAMETERS["Columns"]
 PLANES, ELEMENTS = 2, 256
 
 
-def drain(rows: int, columns: int, plane: int, accumulate: int, address: int, stride: int, number: int = 0):
+def drain(  # noqa: PLR0917 - the shape of one drain
+    rows: int, columns: int, plane: int, accumulate: int, address: int, stride: int, number: int = 0
+):
     """The command; `address` and `stride` (from row to row) in elements."""
     into = operand("accumulator", 4, 4 * address, (rows, 4 * stride), (columns, 4))
     result = operand("results", 4, plane, (rows, 4 * columns), (columns, 4))

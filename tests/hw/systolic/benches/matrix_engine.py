@@ -2,11 +2,11 @@
 
 import cocotb
 import numpy as np
+from tests.hw.bins import Bins
+from tests.hw.signals import Engine, begin, command, lanes, noise, operand, packed, parameters, rounds
 
 from presil.simulators.systolic.encoding import OPCODES
 from presil.simulators.words import ERRORS
-from tests.hw.bins import Bins
-from tests.hw.signals import Engine, begin, command, lanes, noise, operand, packed, parameters, rounds
 
 PARAMETERS = parameters()
 R, C = PARAMETERS["Rows"], PARAMETERS["Columns"]
@@ -128,8 +128,8 @@ async def random_products(dut):
 async def cycles_of_products(dut):
     """3 rows, 5 columns. A product is taken for as many cycles as vectors go in: 4 rows of x, 4; inner length 7, 7.
 
-    A command is registered in cycle 0, its last vector read in cycle 4, in the array in cycle 5, out R + C - 1 = 7 later,
-    in 12: written at its end, and signalled in it. For `mac` the sums stand after 7 + 1 + 7 = 15.
+    A command is registered in cycle 0, its last vector read in cycle 4, in the array in cycle 5, out R + C - 1 = 7
+    later, in 12: written at its end, and signalled in it. For `mac` the sums stand after 7 + 1 + 7 = 15.
     """
     await begin(dut)
     around = Surroundings(dut, noise())

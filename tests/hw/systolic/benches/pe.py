@@ -5,7 +5,6 @@ import itertools
 import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, ReadOnly
-
 from tests.hw.bins import Bins
 from tests.hw.signals import begin, noise, parameters, rounds
 

@@ -5,14 +5,14 @@ import math
 
 import cocotb
 import numpy as np
+from tests.hw.bins import Bins
+from tests.hw.signals import Engine, begin, command, lanes, noise, operand, packed, parameters, rounds
 
 from presil.simulators.formats import size_bytes
 from presil.simulators.systolic.encoding import OPCODES
 from presil.simulators.systolic.isa import OPS
 from presil.simulators.systolic.legality import MOST_MULTIPLIER
 from presil.simulators.words import ERRORS
-from tests.hw.bins import Bins
-from tests.hw.signals import Engine, begin, command, lanes, noise, operand, packed, parameters, rounds
 
 PARAMETERS = parameters()
 LANES, LATENCY = PARAMETERS["Lanes"], PARAMETERS["Latency"]
@@ -220,7 +220,7 @@ async def an_operation_sees_what_those_before_it_wrote(dut):
 async def one_that_depends_stands_until_the_other_is_written(dut):
     """Latency 4, one element each: the first is accepted in cycle 0, read in 1, signalled and written in 7.
 
-    The second is accepted in 1, reads in 8 instead of 2, and is signalled in 14. What depends on neither does not stand.
+    The second is accepted in 1, reads in 8 instead of 2, and is signalled in 14. What depends on none does not stand.
     """
     await begin(dut)
     engine = Memories(dut, noise()).engine

@@ -2,18 +2,20 @@
 
 import cocotb
 import numpy as np
+from tests.hw.bins import Bins
+from tests.hw.signals import Engine, begin, command, lanes, noise, operand, packed, parameters, rounds
 
 from presil.simulators.systolic.encoding import OPCODES
 from presil.simulators.words import ERRORS
-from tests.hw.bins import Bins
-from tests.hw.signals import Engine, begin, command, lanes, noise, operand, packed, parameters, rounds
 
 PARAMETERS = parameters()
 R, C = PARAMETERS["Rows"], PARAMETERS["Columns"]
 PLANES, BYTES = 3, 512
 
 
-def shift(rows: int, columns: int, plane: int, address: int, stride: int, number: int = 0, space: str = "scratchpad"):
+def shift(  # noqa: PLR0917 - the shape of one tile
+    rows: int, columns: int, plane: int, address: int, stride: int, number: int = 0, space: str = "scratchpad"
+):
     """The command; `stride` bytes from row to row."""
     into = operand("planes", 1, plane, (rows, columns), (columns, 1))
     return command(
