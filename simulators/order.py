@@ -17,6 +17,7 @@ import numpy as np
 
 from .deadlock import NEVER, Waits, explain
 from .faults import Fault
+from .legality import MAX_COUNT
 from .lines import Array, Line, counted, describe, read_lines
 from .machine import Machine
 from .program import Program
@@ -47,8 +48,8 @@ class _Counts:
 class Order:
     """The order of one instance of a program.
 
-    `faults` says what is wrong with semaphores (`semaphore-shared`, `deadlock`, `leftover`); after the first two there
-    is no order. `clock[queue, segment]` is known complete before any start of the segment.
+    `faults` says what is wrong with semaphores (`semaphore-shared`, `deadlock`, `leftover`, `overflow`); after the
+    first two there is no order. `clock[queue, segment]` is known complete before any start of the segment.
     Raises OverflowError, with why, where so many streams wait so often that it would take too long or too much memory.
     """
 
@@ -63,6 +64,8 @@ class Order:
         if self.ordered:
             self._leftover()
             self._clocks(waits)
+        if self.ordered:
+            self._overflow()
 
     def describe(self, line: Line, execution: int | None = None, grid: dict[str, int] | None = None) -> str:
         """`stream loadx: load xb{m}, ... (m=3)`."""
@@ -147,6 +150,33 @@ class Order:
                 end = semaphore.initial + change
                 detail = f"starts at {semaphore.initial} and ends at {end}; it must end as it starts"
                 self.faults.append(Fault("leftover", f"semaphore {semaphore.name}", detail))
+
+    def _overflow(self) -> None:
+        """A count is highest where all is given that can be, and of the waits only those are taken that must have been:
+        those of the waiter up to the last of its instructions that is known complete when the signalling one starts.
+        """
+        for semaphore in self.program.semaphores:
+            of = self.counts[semaphore.name]
+            place, _, given = counted(of.signals)
+            if not len(given) or semaphore.initial + int(given[-1]) <= MAX_COUNT:
+                continue
+            source = of.signals[0][0].stream
+            segment = self.first_segment[source] + np.searchsorted(self.bounds[source], place, "right") - 1
+            taken = np.zeros_like(given)
+            if of.waits:
+                waiter = of.waits[0][0].stream
+                reached = place if waiter == source else np.full_like(place, -1)
+                for queue, (stream, _) in enumerate(self.queues):
+                    if stream == waiter:
+                        places = np.sort(np.concatenate([x.place for x in self.lines if x.queue == queue]))
+                        known = self.clock[queue][segment]
+                        reached = np.maximum(reached, np.where(known > 0, places[known - 1], -1))
+                wait_place, _, need = counted(of.waits)
+                taken = np.append(0, need)[np.searchsorted(wait_place, reached, "right")]
+            most = semaphore.initial + int((given - taken).max())
+            if most > MAX_COUNT:
+                detail = f"can grow to {most:,} where its signals are early; the most it can hold is {MAX_COUNT:,}"
+                self.faults.append(Fault("overflow", f"semaphore {semaphore.name}", detail))
 
     def _clocks(self, waits: list[Waits]) -> None:
         """Fills `clock` and `position`, or reports a deadlock.

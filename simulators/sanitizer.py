@@ -37,7 +37,8 @@ def sanitize(program: Program, machine: Machine, limit: int = 10_000_000, max_fa
     """The faults of a legal program, at most `max_faults`; none means that every timing gives the same bits.
 
     `limit` is the number of executed instructions above which the fault is `limit`: the program was not judged.
-    Kinds: limit, capacity, bounds, input-written, semaphore-shared, deadlock, leftover, race, uninitialised, unstored.
+    Kinds: limit, capacity, bounds, input-written, semaphore-shared, deadlock, leftover, overflow, race, uninitialised,
+    unstored.
     Raises Unsupported for signals between cores.
     """
     faults = [*_sizes(program, machine, limit)]
