@@ -13,7 +13,8 @@ from typer.testing import CliRunner, Result
 from presil.suites.cli import app
 
 VERBS = (
-    "machines", "operators", "run", "search", "simulate", "check", "report", "replicate", "calibrate", "validate", "area",
+    "machines", "operators", "run", "search", "simulate", "check",
+    "report", "replicate", "calibrate", "validate", "area",
 )  # fmt: skip
 WORKLOAD = "matmul:m=96,n=80,k=112,dtype=int8"
 NUMBER = (int, float)
