@@ -90,6 +90,8 @@ def refuse(file: str, mistakes: Iterable[Mistake]) -> None:
 def read_description(path: Path) -> Description:
     """The description in a file. Raises BadInput for whatever is wrong with it, also where it cannot be read."""
     try:
+        if path.is_fifo():  # without a writer, opening it would wait for ever
+            raise BadInput("this is no plain file; allowed: a text file", file=str(path))
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:

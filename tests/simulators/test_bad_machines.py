@@ -1,5 +1,7 @@
 """Is every mistake in a machine file named with its line, column, field, what was found and what is allowed?"""
 
+import os
+
 import pytest
 
 from presil.simulators.errors import BadInput
@@ -142,6 +144,7 @@ def test_an_endless_file_is_refused():
     [
         (lambda _: None, "cannot be read: No such file or directory"),
         (lambda path: path.mkdir(), "cannot be read: Is a directory"),
+        (lambda path: os.mkfifo(path), "this is no plain file; allowed: a text file"),
         (lambda path: path.write_bytes(b"name: \xff\n"), r"not UTF-8 text \(byte 6\)"),
     ],
 )
