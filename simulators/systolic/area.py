@@ -22,13 +22,13 @@ PARTS = (
         module="vector_unit",
         unit="lane",
         units=lambda p: p["Lanes"],
-        sizes=({"Lanes": 1}, {"Lanes": 2}, {"Lanes": 4}),
+        sizes=({"Lanes": 1}, {"Lanes": 2}, {"Lanes": 3}),
     ),
     Part(
         module="dma",
         unit="byte of the port",
         units=lambda p: p["PortBytes"],
-        sizes=tuple({"PortBytes": n, "Transfers": 8} for n in (4, 8, 16)),
+        sizes=tuple({"PortBytes": n, "Transfers": 8} for n in (2, 4, 8)),
         ram=True,
     ),
     Part(
@@ -40,8 +40,8 @@ PARTS = (
     ),
     Part(
         module="dispatcher",
-        unit="stream",
-        units=lambda p: p["Streams"],
+        unit="pair of streams",  # each compares its age with each other's
+        units=lambda p: p["Streams"] ** 2,
         sizes=tuple({"Streams": n} for n in (2, 4, 6)),
     ),
     Part(
