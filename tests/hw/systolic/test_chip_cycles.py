@@ -26,6 +26,8 @@ from presil.simulators.words import ERRORS, pack
 
 from .chips import chip, observed
 
+pytestmark = pytest.mark.slow  # whole chips are built, under cocotb and under the C++ loop
+
 # y[4, 5] = x[4, 7] @ w[7, 5] >> 8: inner length 7 is three planes of 3, 3 and 1 rows.
 WEIGHT_STATIONARY = """
 program "ws" on "tiny"
