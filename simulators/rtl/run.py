@@ -22,7 +22,7 @@ from ..words import ERRORS, INSTRUCTIONS, MEMORY_BYTES, SEMAPHORES, STREAMS, Wor
 from .build import Waves, build
 
 MAX_CYCLES = 100_000_000
-SLICE_CYCLES = 1 << 20  # between two looks at Ctrl-C
+SLICE_CYCLES = 1 << 17  # between two looks at Ctrl-C
 DONE, ERROR = 1, 2
 WORDS = -(-width(Word) // 32)
 

@@ -1,4 +1,9 @@
-"""What is legal on a systolic machine but is not built in the RTL: refused before it could compute something else."""
+"""What is legal on a systolic machine but is not built in the RTL: refused before it could compute something else.
+
+One thing cannot be seen from an instruction alone: on the RTL a tile replaces a whole plane of weights, or of results
+where it does not accumulate, and the rest of the plane becomes zero. In the event model the rest stays. No emitted
+program reads it.
+"""
 
 from __future__ import annotations
 
