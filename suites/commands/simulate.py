@@ -69,16 +69,7 @@ def simulate(
     if as_json:
         print_json({**timing_json(timing), **_digests(execution)})
         return
-    cycles, seconds = figure(timing.cycles), figure(timing.seconds, "s")
-    print_text(f"{program.name} on {target.name}: {cycles} cycles, {seconds} ({fidelity})")
-    for memory, traffic in timing.traffic_bytes.items():
-        print_text(
-            f"{memory}: {figure(traffic, 'B')}, {figure(traffic / timing.seconds, 'B/s') if timing.ticks else ''}"
-        )
-    if timing.engines:
-        from presil.simulators.stalls import stall_table, stall_text
-
-        print_text("\n" + stall_text(stall_table(timing, program)))
+    _show(timing, program, target)
 
 
 def _refuse(fidelity: str, options: dict[str, Path | str | None]) -> None:
@@ -89,6 +80,20 @@ def _refuse(fidelity: str, options: dict[str, Path | str | None]) -> None:
         only = "event" if option == "--timeline" else "rtl"
         if given is not None and fidelity != only:
             raise BadInput(f"{option} is for --fidelity {only}")
+
+
+def _show(timing: Timing, program: Program, target: Machine) -> None:
+    """For people."""
+    cycles, seconds = figure(timing.cycles), figure(timing.seconds, "s")
+    print_text(f"{program.name} on {target.name}: {cycles} cycles, {seconds} ({timing.fidelity})")
+    for memory, traffic in timing.traffic_bytes.items():
+        print_text(
+            f"{memory}: {figure(traffic, 'B')}, {figure(traffic / timing.seconds, 'B/s') if timing.ticks else ''}"
+        )
+    if timing.engines:
+        from presil.simulators.stalls import stall_table, stall_text
+
+        print_text("\n" + stall_text(stall_table(timing, program)))
 
 
 def load(file: Path, machine: str | None) -> tuple[Program, Machine]:
