@@ -81,6 +81,6 @@ def fitted(module: str, unit: str, points: tuple[Point, ...]) -> Line:
     """The line through points of at least two sizes."""
     sizes = [point.units for point in points]
     per_unit, fixed = (float(n) for n in np.polyfit(sizes, [point.total for point in points], 1))
-    bits = round(float(np.polyfit(sizes, [point.cells.ram_bits for point in points], 1)[0]), 6)
+    bits = round(float(np.polyfit(sizes, [point.cells.ram_bits for point in points], 1)[0]), 6) + 0.0  # not -0
     worst = max(abs(fixed + per_unit * p.units - p.total) / max(p.total, 1) for p in points)
     return Line(module, unit, fixed, per_unit, bits, worst, points)
