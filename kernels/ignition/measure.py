@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from presil.simulators.compiled import CompiledProgram, Issue, compile_program
 from presil.simulators.engine import Engine, StreamState
+from presil.simulators.errors import Unsupported
+from presil.simulators.family import family
 from presil.simulators.folding import fold
 from presil.simulators.legality import check_legality
 from presil.simulators.machine import Machine
@@ -14,6 +16,7 @@ from presil.simulators.program import Program
 from presil.simulators.steady import SteadyState
 
 from ..emitters import emitter
+from ..operators import operator
 from ..operators.operator import Workload
 from .candidates import Evaluator, Measured
 
@@ -103,6 +106,23 @@ def _issues(compiled: CompiledProgram) -> Iterator[tuple[Issue, int]]:
 
 
 def evaluator_for(workload: Workload, machine: Machine) -> Evaluator:
-    """What evaluates schedules of `workload` on `machine`. Raises Unsupported where no emitter is built for them."""
+    """What evaluates schedules of `workload` on `machine`.
+
+    Raises Unsupported where no emitter is built for them, or where the tensors do not fit the machine's memories.
+    """
     found = emitter(workload.operator, machine.family)
+    _check_room(workload, machine)
     return Evaluator(found, workload, machine, found.space(workload, machine), measure)
+
+
+def _check_room(workload: Workload, machine: Machine) -> None:
+    """No schedule helps where the tensors are larger than the memory they lie in."""
+    place = family(machine.family).tensor_memory
+    taken: dict[str, int] = {}
+    for tensor in operator(workload.operator).tensors(workload):
+        memory = place(tensor.role, machine)
+        taken[memory] = taken.get(memory, 0) + tensor.size_bytes
+    for memory, size in taken.items():
+        if size > machine.memories[memory].capacity:
+            room = machine.memories[memory].capacity
+            raise Unsupported(f"{workload}: {size:,} bytes of tensors in {memory}; {machine.name} has {room:,}")

@@ -12,6 +12,7 @@ from presil.kernels.ignition.pool import Pool
 from presil.kernels.ignition.proposer import Proposer
 from presil.kernels.operators import parse_workload
 from presil.simulators.compiled import compile_program
+from presil.simulators.errors import Unsupported
 from presil.simulators.machine import load_machine
 from presil.simulators.simulate import simulate
 
@@ -52,3 +53,10 @@ def test_what_is_twice_too_slow_is_given_up():
     machine, found = programs(*CASES[0])
     ends = {measure(p, machine, ceiling=simulate(p, machine).timing.ticks // 2).end for p in found}
     assert "done" not in ends
+
+
+def test_tensors_larger_than_the_memory_are_refused_before_any_schedule():
+    # x, w of 2**36 bytes each and y of 2**42, where Gemmini has 2**34.
+    task = parse_workload("matmul:m=1048576,n=1048576,k=65536,dtype=int8")
+    with pytest.raises(Unsupported, match=f"{2**36 + 2**36 + 2**42:,} bytes of tensors in dram; .* has {2**34:,}"):
+        evaluator_for(task, load_machine("gemmini-16"))
