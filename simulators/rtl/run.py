@@ -49,9 +49,10 @@ def run_rtl(
     image = encode(program, machine)
     _check_room(program, image)
     arrays = random_inputs(program) if inputs is None else inputs
+    kind = _format(waves)
     if waves is not None:
         waves.open("wb").close()  # raises OSError where the driver could say nothing
-    built = library or build(machine.family, parameters, waves=_format(waves), verilator=verilator)
+    built = library or build(machine.family, parameters, waves=kind, verilator=verilator)
     chip = Chip(built, len(family(machine.family).engines(machine)), poison_seed, waves)
     try:
         for tensor in program.tensors:

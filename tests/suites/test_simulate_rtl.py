@@ -63,10 +63,12 @@ def test_a_timing_without_data_has_no_outputs(pasm):
         (("--fidelity", "rtl", "--verilator", "/none/v"), "/none/v is no Verilator that can be run"),
     ],
 )
-def test_refused_in_words(pasm, options, message):
+def test_refused_in_words(pasm, options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     done = presil("simulate", pasm, *options)
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
+    assert not list(tmp_path.glob("x.*"))  # what is refused leaves nothing
 
 
 def test_a_machine_that_the_rtl_does_not_build(tmp_path):
