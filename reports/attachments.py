@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from .data import Comparison, Reason, Validation
-from .frames import layers_frame, validations_frame
+from .data import Comparison, Reason, RtlKernel, Validation
+from .frames import layers_frame, rtl_frame, validations_frame
 
 _LAST = ["gain", "traffic_bytes", "checks", "reasons"]
 
@@ -24,6 +24,11 @@ def layers_csv(data: Comparison) -> bytes:
 def validation_csv(rows: Sequence[Validation]) -> bytes:
     """All published figures beside ours, in full precision."""
     return _csv(validations_frame(rows).drop(columns="row_set"))
+
+
+def rtl_csv(rows: Sequence[RtlKernel]) -> bytes:
+    """All kernels in the event model and on the RTL, in full precision."""
+    return _csv(rtl_frame(rows))
 
 
 def _csv(frame: pd.DataFrame) -> bytes:

@@ -9,11 +9,11 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from .data import Comparison, Validation
+from .data import Comparison, RtlKernel, Validation
 from .findings import TimeSplit, ranking, time_split
-from .frames import validations_frame
+from .frames import rtl_frame, validations_frame
 from .style import GREY, INK, PALE, SPLIT, WIDTH, colour, marker, quiet, styled, svg
 from .words import digits, label
 
@@ -174,6 +174,34 @@ def gain_chart(data: Comparison) -> bytes | None:
         axes.set_ylim(heights[-1] + 0.6, heights[0] - 1.6)
         axes.grid(axis="x")
         axes.set_xlabel("cycles of the first right kernel over those of the best; the bar is the median")
+        quiet(axes)
+        return svg(figure)
+
+
+def rtl_chart(rows: Sequence[RtlKernel]) -> bytes | None:
+    """Cycles of the event model over those of the RTL: a mark per kernel, and what is promised as a band."""
+    if not rows:
+        return None
+    frame = rtl_frame(rows)
+    reach = [0.8 * frame["rtl_cycles"].min(), 1.25 * frame["rtl_cycles"].max()]
+    with styled():
+        figure = Figure(figsize=(WIDTH, 0.52 * WIDTH), layout="constrained")
+        axes = figure.add_subplot()
+        axes.fill_between(reach, [0.97 * x for x in reach], [1.03 * x for x in reach], color="#edf1f4", linewidth=0)
+        axes.plot(reach, reach, color=GREY, linewidth=0.8)
+        for index, (machine, some) in enumerate(frame.groupby("machine", sort=False)):
+            look: dict[str, Any] = {"color": colour(index), "alpha": 0.75, "markeredgewidth": 0, "markersize": 5}
+            axes.plot(list(some["rtl_cycles"]), list(some["event_cycles"]), marker(index), label=machine, **look)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(*reach)
+        axes.set_ylim(*reach)
+        for axis in (axes.xaxis, axes.yaxis):  # mathtext is no text in an SVG whose text stays text
+            axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+            axis.set_minor_formatter(NullFormatter())
+        axes.set_xlabel("cycles on the RTL")
+        axes.set_ylabel("cycles in the event model; the band is ±3%")
+        axes.legend(loc="upper left", frameon=False)
         quiet(axes)
         return svg(figure)
 

@@ -182,6 +182,24 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RtlKernel:
+    """One kernel in the event model and on the RTL. `equal`: numpy, event model and RTL have the same bits."""
+
+    row: str
+    machine: str
+    workload: str
+    schedule: str
+    event_cycles: float
+    rtl_cycles: float
+    equal: bool
+
+    @property
+    def error_percent(self) -> float:
+        """Of the event model's cycles against the RTL's."""
+        return 100 * (self.event_cycles / self.rtl_cycles - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """All that one report is about. Orders are the orders of the report."""
 
@@ -191,6 +209,7 @@ class Comparison:
     layers: tuple[Layer, ...]
     scores: tuple[Score, ...]
     validations: tuple[Validation, ...] = ()
+    rtl: tuple[RtlKernel, ...] = ()
 
     def score(self, group: str, machine: str) -> Score | None:
         """The score of a group on a machine, or None where the group was not run there."""

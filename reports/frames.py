@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from .data import Comparison, Layer, Validation
+from .data import Comparison, Layer, RtlKernel, Validation
 
 
 def layers_frame(layers: Sequence[Layer]) -> pd.DataFrame:
@@ -31,6 +31,11 @@ def validations_frame(rows: Sequence[Validation]) -> pd.DataFrame:
     return frame.assign(row_set=frame["row"].astype(str).str.replace(r"(?<=.)-\d[^-]*$", "", regex=True))
 
 
+def rtl_frame(rows: Sequence[RtlKernel]) -> pd.DataFrame:
+    """A row per kernel, in order; the columns are the fields of `RtlKernel`, then `error_percent`."""
+    return _frame(rows, RtlKernel).assign(error_percent=[row.error_percent for row in rows])
+
+
 def score_table(data: Comparison) -> pd.DataFrame:
     """Scores, shape [groups, machines] in the order of the report; NaN where there is none."""
     found = pd.DataFrame([(s.group, s.machine, s.value or None) for s in data.scores], columns=["group", "m", "value"])
@@ -38,7 +43,7 @@ def score_table(data: Comparison) -> pd.DataFrame:
     return table.reindex(index=[g.key for g in data.groups], columns=[m.key for m in data.machines]).astype(float)
 
 
-def _frame(rows: Sequence[Any], kind: type[Layer | Validation]) -> pd.DataFrame:
+def _frame(rows: Sequence[Any], kind: type[Layer | RtlKernel | Validation]) -> pd.DataFrame:
     """Fields as they are: without `dtype=object` a whole column of counts with one gap would turn into floats."""
     names = [field.name for field in fields(kind)]
     values: list[list[Any]] = [[getattr(row, name) for name in names] for row in rows]

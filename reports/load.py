@@ -21,6 +21,7 @@ from .data import (
     Layer,
     Machine,
     Reason,
+    RtlKernel,
     Run,
     Score,
     Status,
@@ -67,6 +68,7 @@ def _compare(runs: Sequence[StoredRun]) -> Comparison:
         layers=tuple(layers),
         scores=tuple(scores),
         validations=_validations(runs),
+        rtl=_rtl(runs),
     )
 
 
@@ -211,8 +213,19 @@ def _validations(runs: Sequence[StoredRun]) -> tuple[Validation, ...]:
 
 
 def _validation(body: Body) -> Validation:
-    found = {f.name: body[f.name] for f in fields(Validation) if body.get(f.name) is not None}
-    lacking = [f.name for f in fields(Validation) if f.default is MISSING and f.name not in found]
+    return Validation(**_fields_of(Validation, body))
+
+
+def _rtl(runs: Sequence[StoredRun]) -> tuple[RtlKernel, ...]:
+    """The kernels that all runs' stores have beside the RTL, each once, in the order of their ids."""
+    bodies = {str(b.get("row")): b for run in runs for b in run.rtl}
+    return tuple(RtlKernel(**_fields_of(RtlKernel, body)) for _, body in sorted(bodies.items()))
+
+
+def _fields_of(kind: type[Validation | RtlKernel], body: Body) -> dict[str, Any]:
+    """The fields of a stored row. Raises BadInput where one without a default is not there."""
+    found = {f.name: body[f.name] for f in fields(kind) if body.get(f.name) is not None}
+    lacking = [f.name for f in fields(kind) if f.default is MISSING and f.name not in found]
     if lacking:
         raise BadInput(f"the validation of {body.get('row')} lacks: {', '.join(lacking)}")
-    return Validation(**found)
+    return found

@@ -7,16 +7,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .charts import gain_chart, scores_chart, split_chart, validation_chart
+from .charts import gain_chart, rtl_chart, scores_chart, split_chart, validation_chart
 from .correctness import checks_table, partial_table, problem_table, verdict_table
-from .data import Comparison, Group, Machine, Run, Standing, Validation
+from .data import Comparison, Group, Machine, RtlKernel, Run, Standing, Validation
 from .findings import headlines, median_bound_ratio, ranking, right, title, utilization
-from .frames import validations_frame
+from .frames import rtl_frame, validations_frame
 from .roofline import key_chart, roofline_chart
 from .tables import (
+    RTL_PERCENT,
     figure_table,
     layer_table,
     machine_table,
+    rtl_table,
     schedule_table,
     score_table,
     validation_table,
@@ -68,6 +70,7 @@ def content(data: Comparison) -> tuple[Page, Images]:
             "partial": partial_table(data),
         },
         "validation": _validation(data.validations, figure),
+        "rtl": _rtl(data.rtl, figure),
         "layers": [
             {
                 "machine": breakable(m.key),
@@ -198,6 +201,28 @@ def _standing(machine: Machine) -> str:
     counts = Counter(f.standing for f in machine.figures)
     order: tuple[Standing, ...] = ("published", "derived", "chosen", "unconfirmed")
     return f"{plural(len(machine.figures), 'figure')}: {listed([f'{counts[s]} {s}' for s in order if counts[s]])}."
+
+
+def _rtl(rows: Sequence[RtlKernel], figure: Any) -> Page | None:
+    if not rows:
+        return None
+    frame = rtl_frame(rows)
+    errors = frame["error_percent"].abs()
+    worst = rows[int(errors.argmax())]
+    short = f"mean {errors.mean():.2f}%, worst {errors.max():.2f}%, of {plural(len(rows), 'kernel')}"
+    summary = (
+        f"{plural(len(rows), 'kernel')} that no calibration has seen, on {plural(frame['machine'].nunique(), 'chip')}:"
+        f" the mean error of the cycles is {errors.mean():.2f}%, the worst {errors.max():.2f}%"
+        f" ({worst.workload} on {worst.machine}); {(errors <= RTL_PERCENT).sum()} lie within {RTL_PERCENT:g}%."
+        f" numpy, event model and RTL have the same bits for {frame['equal'].sum()} of {len(rows)}."
+    )
+    caption = "Cycles of the event model against the RTL. Each mark is a kernel."
+    return {
+        "summary": breakable(summary),
+        "short": short,
+        "figure": figure("rtl", rtl_chart(rows), summary, caption),
+        "table": rtl_table(rows),
+    }
 
 
 def _validation(rows: Sequence[Validation], figure: Any) -> Page | None:

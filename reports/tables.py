@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from .data import STATUS_MEANING, Comparison, Layer, Machine, Standing, Validation
+from .data import STATUS_MEANING, Comparison, Layer, Machine, RtlKernel, Standing, Validation
 from .findings import (
     by_time,
     median_bound_ratio,
@@ -27,6 +27,8 @@ Table = dict[str, Any]
 LAYER_ROWS = 12  # rows of a layer table in the PDF; the CSV has them all
 SCHEDULE_ROWS = 10
 VALIDATION_ROWS = 40
+RTL_ROWS = 10
+RTL_PERCENT = 3.0  # what is promised of a kernel's cycles
 
 
 def cell(text: str, *, sub: str = "", tone: Tone = "", mono: bool = False) -> Cell:
@@ -209,6 +211,31 @@ def validation_table(rows: Sequence[Validation]) -> Table:
         ("Ours", "right", "auto"),
         ("Error", "right", "auto"),
         ("Note or source", "left", "1.5fr"),
+    ]
+    return table(columns, cells, of=len(rows))
+
+
+def rtl_table(rows: Sequence[RtlKernel]) -> Table:
+    """Kernels in the event model beside the RTL, the largest errors first."""
+    order = sorted(rows, key=lambda r: (r.equal, -abs(r.error_percent), r.row))
+    cells = [
+        [
+            cell(r.row, sub=r.machine),
+            cell(r.workload, sub=r.schedule),
+            cell(whole(r.event_cycles)),
+            cell(whole(r.rtl_cycles)),
+            cell(f"{r.error_percent:+.2f}%", tone="good" if abs(r.error_percent) <= RTL_PERCENT else "bad"),
+            cell("equal" if r.equal else "differ", tone="good" if r.equal else "bad"),
+        ]
+        for r in order[:RTL_ROWS]
+    ]
+    columns: list[tuple[str, Align, str]] = [
+        ("Row", "left", "auto"),
+        ("Kernel", "left", "2.5fr"),
+        ("Event", "right", "auto"),
+        ("RTL", "right", "auto"),
+        ("Error", "right", "auto"),
+        ("Bits", "left", "auto"),
     ]
     return table(columns, cells, of=len(rows))
 

@@ -13,7 +13,7 @@ import typst
 
 from presil.simulators.errors import BadInput, ModelError
 
-from .attachments import layers_csv, validation_csv
+from .attachments import layers_csv, rtl_csv, validation_csv
 from .data import Comparison
 from .pages import content
 
@@ -30,6 +30,7 @@ def render(data: Comparison) -> bytes:
         "content.json": json.dumps(page, ensure_ascii=False).encode(),
         "layers.csv": layers_csv(data),
         "validation.csv": validation_csv(data.validations),
+        "rtl.csv": rtl_csv(data.rtl),
     }
     try:
         return _typeset(files)

@@ -58,6 +58,7 @@ class Run:
     scores: tuple[Score, ...]
     ranks: tuple[Rank, ...]
     validations: tuple[Body, ...]
+    rtl: tuple[Body, ...] = ()
 
 
 def plan_items(suite: Suite, groups: Sequence[Group], versions: Mapping[str, str]) -> tuple[Item, ...]:
@@ -195,6 +196,7 @@ def _assemble(store: Store, record: Record) -> Run:
         scores=scores,
         ranks=rank(groups, body["machines"], scores),
         validations=tuple(found.body for found in store.find("validation")),
+        rtl=tuple(found.body for found in store.find("rtl")),
     )
 
 
