@@ -200,6 +200,18 @@ class RtlKernel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Area:
+    """Cells of a module of the RTL: `fixed + per_unit` for each `unit`, within `worst_fit_percent` where counted."""
+
+    family: str
+    module: str
+    unit: str
+    fixed: float
+    per_unit: float
+    worst_fit_percent: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """All that one report is about. Orders are the orders of the report."""
 
@@ -210,6 +222,7 @@ class Comparison:
     scores: tuple[Score, ...]
     validations: tuple[Validation, ...] = ()
     rtl: tuple[RtlKernel, ...] = ()
+    areas: tuple[Area, ...] = ()
 
     def score(self, group: str, machine: str) -> Score | None:
         """The score of a group on a machine, or None where the group was not run there."""

@@ -15,6 +15,7 @@ from presil.suites.scoring import Layer as StoredLayer
 from .data import (
     RUNS,
     STATUS_MEANING,
+    Area,
     Comparison,
     Figure,
     Group,
@@ -69,6 +70,7 @@ def _compare(runs: Sequence[StoredRun]) -> Comparison:
         scores=tuple(scores),
         validations=_validations(runs),
         rtl=_rtl(runs),
+        areas=_areas(runs),
     )
 
 
@@ -222,7 +224,15 @@ def _rtl(runs: Sequence[StoredRun]) -> tuple[RtlKernel, ...]:
     return tuple(RtlKernel(**_fields_of(RtlKernel, body)) for _, body in sorted(bodies.items()))
 
 
-def _fields_of(kind: type[Validation | RtlKernel], body: Body) -> dict[str, Any]:
+def _areas(runs: Sequence[StoredRun]) -> tuple[Area, ...]:
+    """The modules whose cells all runs' stores have, each once, by name."""
+    bodies = {
+        (str(b.get("family")), str(b.get("module"))): {"row": b.get("module"), **b} for run in runs for b in run.area
+    }
+    return tuple(Area(**_fields_of(Area, body)) for _, body in sorted(bodies.items()))
+
+
+def _fields_of(kind: type[Validation | RtlKernel | Area], body: Body) -> dict[str, Any]:
     """The fields of a stored row. Raises BadInput where one without a default is not there."""
     found = {f.name: body[f.name] for f in fields(kind) if body.get(f.name) is not None}
     lacking = [f.name for f in fields(kind) if f.default is MISSING and f.name not in found]

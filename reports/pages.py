@@ -15,6 +15,8 @@ from .frames import rtl_frame, validations_frame
 from .roofline import key_chart, roofline_chart
 from .tables import (
     RTL_PERCENT,
+    area_table,
+    density_table,
     figure_table,
     layer_table,
     machine_table,
@@ -71,6 +73,7 @@ def content(data: Comparison) -> tuple[Page, Images]:
         },
         "validation": _validation(data.validations, figure),
         "rtl": _rtl(data.rtl, figure),
+        "area": {"modules": area_table(data.areas), "machines": density_table(data)} if data.areas else None,
         "layers": [
             {
                 "machine": breakable(m.key),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from .data import STATUS_MEANING, Comparison, Layer, Machine, RtlKernel, Standing, Validation
+from .data import STATUS_MEANING, Area, Comparison, Layer, Machine, RtlKernel, Standing, Validation
 from .findings import (
     by_time,
     median_bound_ratio,
@@ -238,6 +238,61 @@ def rtl_table(rows: Sequence[RtlKernel]) -> Table:
         ("Bits", "left", "auto"),
     ]
     return table(columns, cells, of=len(rows))
+
+
+def area_table(areas: Sequence[Area]) -> Table:
+    """What each module of the RTL takes, in cells."""
+    rows = [
+        [
+            cell(f"{a.family} {a.module}"),
+            cell(whole(a.fixed)),
+            cell(whole(a.per_unit)),
+            cell(a.unit),
+            cell(f"{a.worst_fit_percent:.1f}%"),
+        ]
+        for a in areas
+    ]
+    columns: list[tuple[str, Align, str]] = [
+        ("Module", "left", "1.5fr"),
+        ("Cells", "right", "auto"),
+        ("and for each", "right", "auto"),
+        ("unit", "left", "1fr"),
+        ("Fit", "right", "auto"),
+    ]
+    return table(columns, rows)
+
+
+def density_table(data: Comparison) -> Table:
+    """Machines by the cells of their arrays, were these built as presil's own, beside what they reach."""
+    arrays = {a.family: a for a in data.areas if a.module == "array"}
+    rows = []
+    for machine in data.machines:
+        figures = {f.path: f.value for f in machine.figures}
+        sizes = [figures.get(f"{machine.family}.array.{name}", "") for name in ("rows", "columns", "count")]
+        if machine.family not in arrays or not all(size.isdigit() for size in sizes) or "int8" not in machine.peaks:
+            continue
+        elements = int(sizes[0]) * int(sizes[1]) * int(sizes[2]) * machine.cores
+        area = arrays[machine.family]
+        cells = area.fixed + area.per_unit * elements
+        rows.append(
+            [
+                cell(machine.key, tone="strong"),
+                cell(whole(elements)),
+                cell(quantity(cells, "cells")),
+                cell(quantity(2 * machine.peaks["int8"], "op/s")),
+                cell(quantity(2 * machine.peaks["int8"] / cells, "op/s")),
+                cell(percent(relative_mean(data, machine))),
+            ]
+        )
+    columns: list[tuple[str, Align, str]] = [
+        ("Machine", "left", "1fr"),
+        ("Elements", "right", "auto"),
+        ("Arrays", "right", "auto"),
+        ("Peak, int8", "right", "auto"),
+        ("Peak per cell", "right", "auto"),
+        ("Throughput", "right", "auto"),
+    ]
+    return table(columns, rows)
 
 
 def figure_table(machine: Machine) -> Table:

@@ -59,6 +59,7 @@ class Run:
     ranks: tuple[Rank, ...]
     validations: tuple[Body, ...]
     rtl: tuple[Body, ...] = ()
+    area: tuple[Body, ...] = ()
 
 
 def plan_items(suite: Suite, groups: Sequence[Group], versions: Mapping[str, str]) -> tuple[Item, ...]:
@@ -197,6 +198,7 @@ def _assemble(store: Store, record: Record) -> Run:
         ranks=rank(groups, body["machines"], scores),
         validations=tuple(found.body for found in store.find("validation")),
         rtl=tuple(found.body for found in store.find("rtl")),
+        area=tuple(found.body for found in store.find("area")),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 def area(
     family: Annotated[str, typer.Argument(metavar="[FAMILY]", help="A family with RTL.")] = "systolic",
     *,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="A folder of runs: reports on it show the area."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Synthesise the modules of a family at a few sizes, and fit cells to each of their units.
@@ -26,15 +31,21 @@ def area(
     Examples:
       presil area systolic
       presil area systolic --json
+      presil area systolic -o runs
     """
     from presil.simulators.errors import BadInput
     from presil.simulators.rtl.area import measure
     from presil.simulators.systolic.area import PARTS
+    from presil.suites.store import Store
 
     if family != "systolic":
         raise BadInput(f"there is no RTL of the family '{family}'; there is: systolic")
     with progress_bar() as show:
         lines = measure(family, PARTS, show)
+    if output is not None:
+        store = Store(output)
+        for line in lines:
+            store.put("area", f"{family}-{line.module}", {"family": family, **_json(line)})
     if as_json:
         print_json({"family": family, "modules": [_json(line) for line in lines]})
         return
