@@ -15,7 +15,7 @@ STREAMS, ENGINES = P["Streams"], P["Engines"]
 async def the_oldest_offer_comes_first(dut):
     await begin(dut)
     rng = noise()
-    bins = Bins(rivals=range(STREAMS + 1), tie=(0, 1), stream=range(STREAMS))
+    bins = Bins(rivals=range(4), tie=(0, 1), stream=range(STREAMS))
     offers: dict[int, tuple[int, int, int]] = {}  # stream: (since, engine, opcode)
     for cycle in range(20 * rounds()):
         for stream in range(STREAMS):

@@ -48,7 +48,8 @@ def random_words(rng) -> list[Word]:
             slots = [int(rng.integers(0, 9)) * 8 for _ in trips]
             operands.append(
                 OperandField(
-                    2, 1, 5000 + int(rng.integers(99)), int(rng.integers(ring)) // 8 * 8, ring, (1, 2, 3, 4), (4, 3, 2, 1),
+                    2, 1, 5000 + int(rng.integers(99)), int(rng.integers(ring)) // 8 * 8, ring,
+                    (1, 2, 3, 4), (4, 3, 2, 1),
                     steps(along, trips), tuple(s % ring for s in steps(slots, trips)),
                 )
             )  # fmt: skip
