@@ -305,4 +305,15 @@ module dma
 
   logic unused_bits;
   assign unused_bits = ^{command_q, run_valid};
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+    end else begin
+      assert (outstanding_q <= 32'(InFlightBytes)) else $error("more is outstanding than may be");
+      assert (!response_valid_i || head_q != tail_q) else $error("an answer that nobody asked for");
+      assert (!done || head_q != tail_q) else $error("a transfer ends that has not begun");
+    end
+  end
+`endif
 endmodule

@@ -108,4 +108,14 @@ module dram #(
       if (answered) head_q <= head_q + (IndexBits+1)'(1);
     end
   end
+
+  // It is never synthesised, so that its assertions need no guard.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+    end else begin
+      assert (!accepted || 32'(request_bytes_i) <= PortBytes) else $error("a beat is wider than the port");
+      assert (!accepted || request_bytes_i != '0) else $error("an empty beat");
+      assert (!accepted || request_address_i < Bytes) else $error("beyond the end of memory");
+    end
+  end
 endmodule

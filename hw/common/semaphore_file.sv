@@ -76,4 +76,18 @@ module semaphore_file
       overflow_o <= overflow_o | overflow;
     end
   end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+    end else begin
+      for (int unsigned s = 0; s < Streams; s++) begin
+        for (int unsigned w = 0; w < COUNTS; w++) begin
+          assert (!granted_o[s][w] || waits_i[s][w].valid) else $error("a grant without a wait");
+          assert (!waits_i[s][w].valid || 32'(waits_i[s][w].semaphore) < Semaphores) else $error("no such semaphore");
+        end
+      end
+    end
+  end
+`endif
 endmodule

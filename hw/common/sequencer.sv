@@ -189,4 +189,21 @@ module sequencer
       end
     end
   end
+
+`ifndef SYNTHESIS
+  // What is offered stands until it is accepted, and nothing is taken that was not asked for.
+  logic waiting_q;
+  command_t offered_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      waiting_q <= 1'b0;
+      offered_q <= '0;
+    end else begin
+      waiting_q <= command_valid_o && !command_ready_i && !start_i && !stop_i;
+      offered_q <= command_o;
+      assert (!waiting_q || stop_i || (command_valid_o && command_o == offered_q)) else $error("an offer has changed");
+      assert ((granted_i & ~wanted) == '0 || state_q != Issue) else $error("a wait is granted that was not asked for");
+    end
+  end
+`endif
 endmodule
