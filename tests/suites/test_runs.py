@@ -22,7 +22,8 @@ from presil.suites.suite import Suite, parse_suite
 
 HERE = Path(__file__).parent
 CLI = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
 sys.path.insert(0, sys.argv.pop(1))
 import fake_line
 from presil.suites import cli, pipeline
