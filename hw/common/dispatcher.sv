@@ -55,4 +55,38 @@ module dispatcher
       end
     end
   end
+
+`ifndef SYNTHESIS
+  // An offer stands until it is accepted, or until an error withdraws it, and what an engine is offered with it.
+  logic [Streams-1:0] waits_q;
+  logic [Streams-1:0][3:0] engine_q;
+  command_t [Streams-1:0] command_q;
+  logic [Engines-1:0] valid_q;
+  logic [Engines-1:0][Bits-1:0] chosen_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      waits_q <= '0;
+      engine_q <= '0;
+      command_q <= '0;
+      valid_q <= '0;
+      chosen_q <= '0;
+    end else begin
+      waits_q <= offered_i & ~accepted_o;
+      engine_q <= engine_i;
+      command_q <= command_i;
+      valid_q <= valid_o & ~ready_i;
+      chosen_q <= chosen;
+      assert ((accepted_o & ~offered_i) == '0) else $error("accepted without an offer");
+      for (int unsigned s = 0; s < Streams; s++) begin
+        assert (!waits_q[s] || !offered_i[s] || (engine_i[s] == engine_q[s] && command_i[s] == command_q[s]))
+        else $error("an offer has changed while it waited");
+      end
+      for (int unsigned e = 0; e < Engines; e++) begin
+        // Of ages that can count no further the lowest stream's comes first.
+        assert (!valid_q[e] || !offered_i[chosen_q[e]] || chosen[e] == chosen_q[e] || age_q[chosen[e]] == '1)
+        else $error("an engine is offered another command than the one that waits");
+      end
+    end
+  end
+`endif
 endmodule

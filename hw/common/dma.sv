@@ -307,9 +307,43 @@ module dma
   assign unused_bits = ^{command_q, run_valid};
 
 `ifndef SYNTHESIS
+  logic command_waits_q, request_waits_q;
+  command_t waiting_q;
+  logic [31:0] asked_address_q;
+  logic [BeatBits+1:0] asked_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
+      command_waits_q <= 1'b0;
+      request_waits_q <= 1'b0;
+      waiting_q <= '0;
+      asked_address_q <= '0;
+      asked_q <= '0;
     end else begin
+      // An error stops all, and withdraws what waits.
+      command_waits_q <= command_valid_i && !command_ready_o && error_o == ERROR_NONE;
+      waiting_q <= command_i;
+      request_waits_q <= request_valid_o && !request_ready_i;
+      asked_address_q <= request_address_o;
+      asked_q <= {request_bytes_o, request_burst_o, request_last_o};
+      assert (!command_waits_q || !command_valid_i || command_i == waiting_q)
+      else $error("a command has changed while it waited");
+      assert (!request_waits_q || (request_valid_o && request_address_o == asked_address_q &&
+              {request_bytes_o, request_burst_o, request_last_o} == asked_q))
+      else $error("a request has changed while it waited");
+      assert ((run_tail_q - run_head_q) <= (RunBits+1)'(Runs)) else $error("too many runs");
+      assert ((tail_q - head_q) <= (IndexBits+1)'(Transfers)) else $error("too many transfers");
+      assert ((walk_q - head_q) <= (tail_q - head_q)) else $error("a transfer is walked that has not begun");
+      assert (!accepted || request_bytes_o != '0) else $error("an empty request");
+      assert (!answered || !response_burst_i || outstanding_q >= 32'(BurstBytes))
+      else $error("more is answered than was asked for");
+      for (int unsigned l = 0; l < PortBytes; l++) begin
+        assert (Store || !answered || 32'(response_bytes_i) != l + 1 ||
+                (lane_valid[l] && lane_last[l] == response_last_i))
+        else $error("the sides of a load have unlike numbers of bytes");
+        assert (!Store || !accepted || 32'(request_bytes_o) != l + 1 ||
+                (lane_valid[l] && lane_last[l] == request_last_o))
+        else $error("the sides of a store have unlike numbers of bytes");
+      end
       assert (outstanding_q <= 32'(InFlightBytes)) else $error("more is outstanding than may be");
       assert (!response_valid_i || head_q != tail_q) else $error("an answer that nobody asked for");
       assert (!done || head_q != tail_q) else $error("a transfer ends that has not begun");

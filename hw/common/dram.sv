@@ -110,12 +110,24 @@ module dram #(
   end
 
   // It is never synthesised, so that its assertions need no guard.
+  logic [Channels-1:0] waits_q;
+  answer_t waiting_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
+      waits_q <= '0;
+      waiting_q <= '0;
     end else begin
+      waits_q <= response_valid_o & ~response_ready_i;
+      waiting_q <= answer;
+      assert (waits_q == '0 || (response_valid_o == waits_q && answer == waiting_q))
+      else $error("an answer has changed while it waited");
+      assert ((tail_q - head_q) <= (IndexBits+1)'(Requests)) else $error("too many requests");
+      for (int unsigned c = Channels; c < 1 << ChannelBits; c++) begin
+        assert (!accepted || 32'(request_channel_i) != c) else $error("no such channel");
+      end
       assert (!accepted || 32'(request_bytes_i) <= PortBytes) else $error("a beat is wider than the port");
       assert (!accepted || request_bytes_i != '0) else $error("an empty beat");
-      assert (!accepted || request_address_i < Bytes) else $error("beyond the end of memory");
+      assert (!accepted || request_address_i + 32'(request_bytes_i) <= Bytes) else $error("beyond the end of memory");
     end
   end
 endmodule

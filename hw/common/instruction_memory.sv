@@ -25,4 +25,10 @@ module instruction_memory
   always_ff @(posedge clk_i) begin
     if (write_i) words[write_pc_i[IndexBits-1:0]] <= write_word_i;
   end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i) begin
+    assert (!write_i || 32'(write_pc_i) < Instructions) else $error("beyond the last word");
+  end
+`endif
 endmodule

@@ -45,4 +45,16 @@ module memory_arbiter #(
       holder_q <= chosen;
     end
   end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+    end else begin
+      assert ((ready_o & ~valid_i) == '0) else $error("a grant without a request");
+      assert ((ready_o & (ready_o - Channels'(1))) == '0) else $error("more than one grant");
+      assert ((ready_o != '0) == (ready_i && valid_i != '0)) else $error("memory is ready and a request is left");
+      assert (!held_q || !valid_i[holder_q] || chosen == holder_q) else $error("the link is taken from its holder");
+    end
+  end
+`endif
 endmodule

@@ -84,7 +84,20 @@ module semaphore_file
       for (int unsigned s = 0; s < Streams; s++) begin
         for (int unsigned w = 0; w < COUNTS; w++) begin
           assert (!granted_o[s][w] || waits_i[s][w].valid) else $error("a grant without a wait");
+          for (int unsigned first = 0; first < w; first++) begin
+            assert (!granted_o[s][w] || granted_o[s][first] || !waits_i[s][first].valid)
+            else $error("a wait is granted before one that comes first");
+          end
           assert (!waits_i[s][w].valid || 32'(waits_i[s][w].semaphore) < Semaphores) else $error("no such semaphore");
+        end
+      end
+      for (int unsigned i = 0; i < Semaphores; i++) begin
+        assert (left[i] <= count_q[i]) else $error("more is taken than there is");
+      end
+      for (int unsigned e = 0; e < Engines; e++) begin
+        for (int unsigned g = 0; g < COUNTS; g++) begin
+          assert (!given_valid_i[e] || !given_i[e][g].valid || 32'(given_i[e][g].semaphore) < Semaphores)
+          else $error("no such semaphore");
         end
       end
     end

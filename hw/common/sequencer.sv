@@ -202,6 +202,9 @@ module sequencer
       waiting_q <= command_valid_o && !command_ready_i && !start_i && !stop_i;
       offered_q <= command_o;
       assert (!waiting_q || stop_i || (command_valid_o && command_o == offered_q)) else $error("an offer has changed");
+      assert (state_q == Idle || 32'(pc_q) < Instructions) else $error("beyond the last word");
+      assert (!write_i || state_q == Idle || stop_i || error_o != ERROR_NONE)
+      else $error("a word is written while the stream runs");
       assert ((granted_i & ~wanted) == '0 || state_q != Issue) else $error("a wait is granted that was not asked for");
     end
   end

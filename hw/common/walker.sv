@@ -86,4 +86,16 @@ module walker
 
   logic unused_box;
   assign unused_box = ^{box_q.space, box_q.element_bytes, box_q.address};
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+    end else begin
+      for (int unsigned n = Lanes + 1; n < 1 << $bits(advance_i); n++) begin
+        assert (32'(advance_i) != n) else $error("more elements are done with than there are lanes");
+      end
+      assert ((valid_o & (valid_o + Lanes'(1))) == '0) else $error("a lane has an element and one before has none");
+    end
+  end
+`endif
 endmodule
