@@ -3,10 +3,11 @@
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
 from tests.hw.bins import Bins
-from tests.hw.signals import begin, noise, parameters, rounds
+from tests.hw.signals import Command, Operand, begin, noise, parameters, rounds
 
 from presil.simulators.words import (
     COUNTS,
+    DIMS,
     ERRORS,
     MAX_LOOPS,
     OPERANDS,
@@ -18,10 +19,10 @@ from presil.simulators.words import (
     steps,
     width,
 )  # fmt: skip
+from presil.simulators.words import Command as Issued
 
 P = parameters()
 INSTRUCTIONS, ENGINES, SEMAPHORES = P["Instructions"], P["Engines"], P["Semaphores"]
-OPERAND_BITS = 3 + 3 + 32 + 4 * 24 + 4 * 32
 
 
 def random_words(rng) -> list[Word]:
@@ -48,12 +49,19 @@ def random_words(rng) -> list[Word]:
             slots = [int(rng.integers(0, 9)) * 8 for _ in trips]
             operands.append(
                 OperandField(
-                    2, 1, 5000 + int(rng.integers(99)), int(rng.integers(ring)) // 8 * 8, ring,
-                    (1, 2, 3, 4), (4, 3, 2, 1),
-                    steps(along, trips), tuple(s % ring for s in steps(slots, trips)),
+                    space=int(rng.integers(1, 8)),
+                    element_bytes=int(rng.integers(1, 5)),
+                    address=5000 + int(rng.integers(99)),
+                    ring=int(rng.integers(ring)) // 8 * 8,
+                    ring_bytes=ring,
+                    size=tuple(rng.integers(1, 1 << 24, DIMS).tolist()),
+                    stride=tuple(rng.integers(-(1 << 31), 1 << 31, DIMS).tolist()),
+                    step=steps(along, trips),
+                    ring_step=tuple(s % ring for s in steps(slots, trips)),
                 )
-            )  # fmt: skip
+            )
         waits = [CountField(1, int(rng.integers(SEMAPHORES)), 1) for _ in range(rng.integers(3))]
+        signals = [CountField(1, int(rng.integers(SEMAPHORES)), int(rng.integers(99))) for _ in range(rng.integers(3))]
         return Word(
             opcode=int(rng.integers(1, 30)),
             engine=int(rng.integers(ENGINES)),
@@ -61,7 +69,10 @@ def random_words(rng) -> list[Word]:
             trips=(*trips, *(1,) * idle),
             start=(*(first for _, first in around), *(0,) * idle),
             waits=(*waits, *(CountField(),) * (COUNTS - len(waits))),
+            signals=(*signals, *(CountField(),) * (COUNTS - len(signals))),
             operands=tuple(operands),
+            immediate0=int(rng.integers(-(1 << 31), 1 << 31)),
+            immediate1=int(rng.integers(1 << 32)),
             accumulate=int(rng.integers(2)),
             accumulate_step=steps([int(rng.integers(2)) for _ in trips], trips),
         )
@@ -74,6 +85,17 @@ def random_words(rng) -> list[Word]:
 
 def replaced(word: Word, **changes: int) -> Word:
     return Word(**{name: changes.get(name, getattr(word, name)) for name in Word.__dataclass_fields__})
+
+
+def whole(wanted: Issued) -> Command:
+    """What the engine is to be told."""
+    word = wanted.word
+    operands = tuple(
+        Operand(given.space, given.element_bytes, address & 0xFFFFFFFF, given.size, given.stride)
+        for given, address in zip(word.operands, wanted.addresses, strict=True)
+    )
+    accumulate = int(wanted.accumulate != 0)
+    return Command(word.opcode, operands, accumulate, word.immediate0, word.immediate1, word.signals)
 
 
 async def load(dut, words: list[Word]) -> None:
@@ -92,8 +114,6 @@ async def issues_what_the_reference_issues(dut):
     await begin(dut)
     rng = noise()
     bins = Bins(depth=range(1, 5), waited=(0, 1), stalled=(0, 1), accumulate=(0, 1))
-    field = width(OperandField)
-    assert field > OPERAND_BITS
     for _ in range(max(4, rounds() // 4)):
         words = random_words(rng)
         if len(words) > INSTRUCTIONS:
@@ -112,12 +132,8 @@ async def issues_what_the_reference_issues(dut):
                 dut.granted_i.value, dut.command_ready_i.value = grant & asked, ready
                 await ReadOnly()
                 if dut.command_valid_o.value and ready:
-                    found = dut.command_o.value.to_unsigned() >> COUNTS * width(CountField) + 64
-                    accumulate = found & 1
-                    places = [found >> 1 + i * OPERAND_BITS + 4 * 24 + 4 * 32 & 0xFFFFFFFF for i in range(OPERANDS)]
-                    assert places == [a & 0xFFFFFFFF for a in wanted.addresses]
-                    assert accumulate == int(wanted.accumulate != 0)
-                    assert found >> 1 + OPERANDS * OPERAND_BITS == wanted.word.opcode
+                    accumulate = int(wanted.accumulate != 0)
+                    assert dut.command_o.value.to_unsigned() == pack(whole(wanted))
                     assert int(dut.command_engine_o.value) == wanted.word.engine
                     bins.hit(depth=wanted.word.depth, accumulate=accumulate, stalled=0)
                     bins.hit(waited=int(any(w.valid for w in wanted.word.waits)))
