@@ -59,6 +59,7 @@ class Op:
     attributes: Mapping[str, str | tuple[str, ...]]
     meaning: Callable[[np.ndarray, Sequence[np.ndarray], Mapping[str, Any]], np.ndarray]
     access: Callable[[Mapping[str, Any]], Access]
+    clips: bool = False  # what a region of a tensor has outside it reads as zero, and is not stored
 
 
 class Family(Protocol):
@@ -82,6 +83,12 @@ class Family(Protocol):
 
     def cost(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> Cost:
         """What it costs. The same for each execution of one instruction of the text."""
+
+    def slots(self, program: Program, machine: Any) -> int:
+        """Instances that a core holds at once where they are dispatched. Raises Unsupported where not one fits."""
+
+    def launch_ticks(self, machine: Any) -> tuple[int, int]:
+        """Ticks from the start of a program to that of its first instances, and from a free slot to its next one."""
 
     opcodes: Mapping[str, int]  # of the RTL
 

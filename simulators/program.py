@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Role = Literal["in", "out", "const"]
-Place = Literal["static", "dispatch"]
+Place = Literal["static", "dispatch", "persistent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,15 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`trips` times `body`, with `var` counting from 0. A nest never names one variable twice."""
+    """`trips` times `body`, with `var` counting from 0. A nest never names one variable twice.
+
+    `terms` are (grid variable, coefficient): an instance makes as many trips more. Never fewer than one in all.
+    """
 
     var: str
     trips: int
     body: tuple[Node, ...]
+    terms: tuple[tuple[str, int], ...] = ()
 
 
 Node = Instruction | Loop
@@ -166,8 +170,9 @@ class Semaphore:
 class Program:
     """A whole program. `grid` lists (variable, size); each point is an instance of all streams.
 
-    `place` says that instance i (row-major) runs on core i (`static`), or that cores take instances as they fall
-    free (`dispatch`).
+    `place` says that instance i (row-major) runs on core i (`static`); that cores take instances as they fall free, into
+    as many slots as fit on one (`dispatch`); or that core c of n runs instances c, c + n, c + 2n, ..., each stream going
+    on to its next without waiting for the others (`persistent`).
     """
 
     name: str
