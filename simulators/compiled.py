@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .errors import Unsupported
 from .family import family
+from .kinds import kinds
 from .machine import Machine
-from .program import Count, Instruction, Loop, Node, Program, instructions
+from .program import Count, Instruction, Loop, Node, Place, Program, instructions
 
-ENTER, BACK = 1, 2
-LoopStep = tuple[int, ...]  # (ENTER, depth) or (BACK, depth, trips, pc of the first step of the body, instructions)
+ENTER, BACK, NEXT = 1, 2, 3
+# (ENTER, depth), (BACK, depth, trips, pc of the first step of the body, instructions), or (NEXT,): an instance ends
+LoopStep = tuple[int, ...]
+# What a stream sleeps for beside a semaphore: those ahead of it at its engine; the engine itself; the next instance.
+IN_LINE, FIRST_IN_LINE, PARKED = -2, -3, -4
+INSTANCE = "#"  # the variable of the loop over instances that goes around the code of one that is dispatched
+NO_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,55 +59,104 @@ class Code:
 
 @dataclass(frozen=True)
 class CompiledProgram:
-    """What the engine runs: `cores` instances of `codes`."""
+    """What the engine runs: `instances` of `kinds` of codes on `cores`.
+
+    `kind_of` names the kind of each instance (row-major); empty where there is one kind. Times are in ticks: `launch`
+    until the first instance starts, `between` from a free slot to its next instance.
+    """
 
     name: str
     program: Program
     cores: int
-    codes: tuple[Code, ...]
-    issues: int  # instructions in the text
+    kinds: tuple[tuple[Code, ...], ...]
+    issues: int  # instructions in the text, of all kinds
     engine_names: tuple[str, ...]
     semaphore_names: tuple[str, ...]
     initial: tuple[int, ...]
     memories: tuple[str, ...]
+    place: Place = "static"
+    instances: int = 1
+    slots: int = 1  # of each core
+    kind_of: tuple[int, ...] = ()
+    launch: int = 0
+    between: int = 0
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        """The codes of the first kind; of all instances, where they are alike."""
+        return self.kinds[0]
+
+    def kind(self, instance: int) -> int:
+        """The kind of an instance."""
+        return self.kind_of[instance] if self.kind_of else 0
+
+    @property
+    def all_codes(self) -> Sequence[Code]:
+        """The codes of all kinds."""
+        return [code for codes in self.kinds for code in codes]
 
     @functools.cached_property
     def shared(self) -> frozenset[int]:
         """Engines that several streams use."""
+        if self.slots > 1:
+            return frozenset(range(len(self.engine_names)))
         users = [{step.engine for step in code.steps if isinstance(step, Issue)} for code in self.codes]
         return frozenset(engine for used in users for engine in used if sum(engine in other for other in users) > 1)
 
     @functools.cached_property
     def linked(self) -> frozenset[int]:
         """Engines that use links."""
-        steps = (step for code in self.codes for step in code.steps if isinstance(step, Issue))
+        steps = (step for code in self.all_codes for step in code.steps if isinstance(step, Issue))
         return frozenset(step.engine for step in steps if step.links)
 
     @property
     def instructions(self) -> int:
-        """Instructions that all cores issue."""
-        return self.cores * sum(code.executed for code in self.codes)
+        """Instructions that all instances issue."""
+        each = [sum(code.executed for code in codes) for codes in self.kinds]
+        return sum(each[kind] for kind in self.kind_of) if self.kind_of else self.instances * each[0]
 
 
 def compile_program(program: Program, machine: Machine) -> CompiledProgram:
-    """Resolve a legal program. Raises Unsupported for more instances than cores."""
-    if program.place != "static":
-        raise Unsupported(f"{machine.name} has no dispatcher: place must be static")
-    if program.instances > machine.cores:
-        raise Unsupported(f"the grid has {program.instances} instances, but {machine.name} has {machine.cores} cores")
+    """Resolve a legal program. Raises Unsupported where it asks for a dispatcher that the machine does not have."""
     members = family(machine.family)
+    static = program.place == "static"
+    if static and program.instances > machine.cores:
+        raise Unsupported(f"the grid has {program.instances} instances, but {machine.name} has {machine.cores} cores")
+    slots = 1 if static else members.slots(program, machine)
+    launch, between = (0, 0) if static else members.launch_ticks(machine)
     engines = tuple(members.engines(machine))
     names = tuple(s.name for s in program.semaphores)
     index = _Index({n: i for i, n in enumerate(engines)}, {n: i for i, n in enumerate(names)}, tuple(machine.memories))
-    codes: list[Code] = []
+    found: list[tuple[Code, ...]] = []
     issues = 0
-    for stream in program.streams:
-        flattener = _Flattener(program, machine, index, stream.unit, issues)
-        codes.append(flattener.flatten(stream.name, stream.body))
-        issues = flattener.next_number
-    initial = tuple(s.initial for s in program.semaphores)
+    alike = kinds(program)
+    for kind in alike:
+        codes = []
+        for stream in kind.program.streams:
+            flattener = _Flattener(kind.program, machine, index, stream.unit, issues)
+            codes.append(flattener.flatten(stream.name, stream.body))
+            issues = flattener.next_number
+        found.append(tuple(codes))
+    kind_of = [0] * program.instances if len(alike) > 1 else []
+    for number, kind in enumerate(alike if kind_of else ()):
+        for instance in kind.instances:
+            kind_of[instance] = number
     return CompiledProgram(
-        program.name, program, program.instances, tuple(codes), issues, engines, names, initial, tuple(machine.memories)
+        name=program.name,
+        program=program,
+        cores=program.instances if static else min(program.instances, machine.cores),
+        kinds=tuple(found),
+        issues=issues,
+        engine_names=engines,
+        semaphore_names=names,
+        initial=tuple(s.initial for s in program.semaphores),
+        memories=tuple(machine.memories),
+        place=program.place,
+        instances=program.instances,
+        slots=slots,
+        kind_of=tuple(kind_of),
+        launch=launch,
+        between=between,
     )
 
 
@@ -130,7 +186,15 @@ class _Flattener:
         self.deepest = 0
 
     def flatten(self, name: str, body: tuple[Node, ...]) -> Code:
-        self._nodes(body)
+        if self.program.place == "static":
+            self._nodes(body)
+        else:
+            self.trips.append(NO_LIMIT)
+            self.variables.append(INSTANCE)
+            self.deepest = 1
+            self._nodes(body)
+            self._add((NEXT,))
+            self.trips.pop()
         total = sum(times for _, times in instructions(body))
         depth_at = (*(len(t) for t in self.open), 0)
         return Code(name, tuple(self.steps), depth_at, (*self.open, ()), self.deepest, total)

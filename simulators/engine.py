@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 import simpy
 
-from .compiled import ENTER, CompiledProgram, Issue, LoopStep
+from .compiled import ENTER, FIRST_IN_LINE, IN_LINE, NEXT, PARKED, Code, CompiledProgram, Issue, LoopStep
+from .dispatcher import At, Dispatcher
 from .errors import Undefined
 from .legality import MAX_COUNT
 from .steady import FEWEST_EXECUTED, FEWEST_TRIPS, SteadyState
@@ -23,48 +24,45 @@ from .steady import FEWEST_EXECUTED, FEWEST_TRIPS, SteadyState
 class Observer(Protocol):
     """What may watch a simulation: functional memory, a timeline. Times are in ticks."""
 
-    def start(self, core: int, stream: int, issue: Issue, counters: list[int], now: int) -> object:
+    def begin(self, slot: int, instance: int, fresh: bool) -> None:
+        """An instance begins in a slot (of all cores, numbered core by core). `fresh`: nothing is left of the last."""
+
+    def start(self, stream: StreamState, issue: Issue, now: int) -> object:
         """An instruction starts: operands are read now. What is returned is given back to `complete`."""
 
     def complete(self, core: int, issue: Issue, started: object) -> None:
         """It completes: results are written now, before its signals are seen."""
 
 
-class _At(simpy.Event):
-    """An event that fires after `delay` ticks, ordered within its tick by `priority`."""
-
-    _ok, _value = True, None  # of the class: it is made for each instruction
-
-    def __init__(self, env: simpy.Environment, delay: int, priority: int) -> None:
-        self.env, self.callbacks = env, []
-        env.schedule(self, priority, delay)  # type: ignore[arg-type]  # priority is any int at run time
-
-
-IN_LINE, FIRST_IN_LINE = -2, -3  # a stream waits for those ahead of it at its engine; for the engine itself
+MOST_STUCK = 8  # streams named in an error
 
 
 class StreamState:
-    """Where one stream of one core is."""
+    """Where one stream of one slot is."""
 
     __slots__ = (
-        "base", "blocked_on", "code", "core", "counters", "engines", "issues", "pc", "priority", "resume_at",
-        "since", "taken", "waited", "wake",
+        "base", "blocked_on", "code", "core", "counters", "done", "engines", "instance", "issues", "pc", "priority",
+        "resume_at", "since", "slot", "taken", "text", "waited", "wake",
     )  # fmt: skip
 
-    def __init__(self, core: int, code: int, priority: int, program: CompiledProgram) -> None:
-        self.core, self.code, self.priority = core, code, priority
-        # Where those of its core begin: semaphores, engines, counts of issues.
-        self.base = core * len(program.initial)
-        self.engines = core * len(program.engine_names)
-        self.issues = core * program.issues
+    def __init__(self, slot: int, code: int, priority: int, program: CompiledProgram) -> None:
+        self.slot, self.code, self.priority = slot, code, priority
+        self.core = slot // program.slots
+        # Where those of its slot and of its core begin: semaphores, engines, counts of issues.
+        self.base = slot * len(program.initial)
+        self.engines = self.core * len(program.engine_names)
+        self.issues = self.core * program.issues
+        self.instance = self.core
+        self.text: Code = program.kinds[program.kind(self.core)][code]
         self.pc = 0
-        self.counters = [0] * program.codes[code].depth
+        self.counters = [0] * max(codes[code].depth for codes in program.kinds)
         self.taken = 0  # waits of the current instruction already taken
-        self.blocked_on = -1  # global semaphore id, IN_LINE or FIRST_IN_LINE
+        self.blocked_on = -1  # global semaphore id, IN_LINE, FIRST_IN_LINE or PARKED
         self.since = 0  # tick at which it was blocked, while it is
         self.waited: list[tuple[str, int, int]] = []  # waits of the current instruction: (for what, from, to)
         self.resume_at = -1  # tick at which it goes on, if it sleeps
         self.wake: Any = None
+        self.done = False
 
 
 class Engine:
@@ -85,21 +83,23 @@ class Engine:
         self.env = simpy.Environment()
         self.stopped = self.env.event()
         cores, engines, codes = program.cores, len(program.engine_names), program.codes
-        self.semaphores = list(program.initial) * cores
+        slots = cores * program.slots
+        self.semaphores = list(program.initial) * slots
         self.signalled = [0] * len(self.semaphores)
         self.taken = [0] * len(self.semaphores)
         self.waiting: list[list[StreamState]] = [[] for _ in self.semaphores]
         self.engine_free = [0] * (cores * engines)
-        self.in_flight: list[deque[tuple[int, Issue, Any]]] = [deque() for _ in self.engine_free]
+        self.in_flight: list[deque[tuple[int, Issue, StreamState, Any]]] = [deque() for _ in self.engine_free]
         self.completions = [functools.partial(self._complete, i // engines, i) for i in range(cores * engines)]
         self.link_free = [0] * len(program.memories)
         # Those who want an engine with links: it asks for them only when it is free itself, so nobody knows when.
         self.lines: list[deque[StreamState]] = [deque() for _ in self.engine_free]
         self.streams = [
-            StreamState(core, i, cores * engines + core * len(codes) + i, program)
-            for core in range(cores)
+            StreamState(slot, i, cores * engines + slot * len(codes) + i, program)
+            for slot in range(slots)
             for i in range(len(codes))
         ]
+        self.dispatcher = Dispatcher(self) if program.place == "dispatch" else None
         self.skipped_ticks = 0  # time jumped over, on top of env.now
         self.executed = 0  # instructions stepped through
         self.issued = [0] * (cores * program.issues)  # how often each instruction was issued, jumps included
@@ -110,11 +110,15 @@ class Engine:
         """Simulate to the end, or to `stop_after`. Raises Undefined for a deadlock, or beyond `max_instructions`."""
         for stream in self.streams:
             self.env.process(self._run(stream))
+        if self.dispatcher is None:
+            for core in range(self.program.cores):
+                for observer in self.observers:
+                    observer.begin(core, core, True)
         if self.stop_after is not None and self.stop_after < self.program.instructions:
             self.env.run(until=self.stopped)
             return self.now + self.skipped_ticks
         self.env.run()
-        if any(s.pc < len(self.program.codes[s.code].steps) for s in self.streams):
+        if any(self.unfinished(s) for s in self.streams):
             raise self._deadlock()
         return self.now + self.skipped_ticks
 
@@ -123,23 +127,39 @@ class Engine:
         """Ticks of the clock; what was jumped over comes on top."""
         return int(self.env.now)
 
+    def unfinished(self, stream: StreamState) -> bool:
+        """Whether `stream` has something left to issue."""
+        if stream.blocked_on == PARKED and self.dispatcher is not None:
+            return self.dispatcher.left > 0
+        return not stream.done
+
+    def instances_left(self, stream: StreamState) -> int:
+        """Instances behind the current one that a persistent stream will come to."""
+        return (self.program.instances - 1 - stream.instance) // self.program.cores
+
     def needed(self, stream: StreamState) -> int:
         """Units the semaphore must reach before the blocked `stream` goes on."""
-        issue = self.program.codes[stream.code].steps[stream.pc]
+        issue = stream.text.steps[stream.pc]
         assert isinstance(issue, Issue)
         return issue.waits[stream.taken][1]
 
     def _run(self, stream: StreamState) -> Generator[simpy.Event, None, None]:
         """The process of one stream."""
-        env, steps = self.env, self.program.codes[stream.code].steps
+        env, steps = self.env, stream.text.steps
         semaphores, taken, base = self.semaphores, self.taken, stream.base
         shared, linked = self.program.shared, self.program.linked
-        stream.wake = _At(env, 0, stream.priority)
-        yield stream.wake
+        yield from self._launch(stream)
+        steps = stream.text.steps
         while stream.pc < len(steps):
             step = steps[stream.pc]
             if type(step) is not Issue:
-                self._loop(stream, step)  # type: ignore[arg-type]  # the other kind of step
+                if step[0] != NEXT:  # type: ignore[index]  # the other kind of step
+                    self._loop(stream, step)  # type: ignore[arg-type]
+                    continue
+                yield from self._next(stream)
+                if stream.done:
+                    return
+                steps = stream.text.steps
                 continue
             for semaphore, n in step.waits:
                 index = base + semaphore
@@ -159,7 +179,7 @@ class Engine:
             start = self._reserve(stream, step, now)
             if start > now:
                 stream.resume_at = start
-                yield _At(env, start - now, stream.priority)
+                yield At(env, start - now, stream.priority)
                 stream.resume_at = -1
             self._start(stream, step, start)
             if step.engine in linked:
@@ -168,8 +188,49 @@ class Engine:
             stream.pc += 1
             if step.issue and step.engine in shared:  # else nobody can come between it and the stream's next
                 stream.resume_at = start + step.issue
-                yield _At(env, step.issue, stream.priority)
+                yield At(env, step.issue, stream.priority)
                 stream.resume_at = -1
+        stream.done = True
+
+    def _launch(self, stream: StreamState) -> Generator[simpy.Event, None, None]:
+        """Sleep until the first instance starts."""
+        if self.dispatcher is not None:
+            yield from self._park(stream)
+            return
+        stream.wake = At(self.env, self.program.launch, stream.priority)
+        yield stream.wake
+        if self.program.launch:
+            stream.waited.append(("launch", 0, self.now))
+
+    def _next(self, stream: StreamState) -> Generator[simpy.Event, None, None]:
+        """Go on to the next instance, or be done where there is none."""
+        if self.dispatcher is not None:
+            yield from self._park(stream)
+        elif self.instances_left(stream) < 1:
+            stream.done = True
+        else:
+            self.begin(stream, stream.instance + self.program.cores)
+            if self.steady is not None:
+                self.steady.visit(stream)
+
+    def begin(self, stream: StreamState, instance: int) -> None:
+        """Put a stream at the beginning of an instance."""
+        stream.instance = instance
+        stream.text = self.program.kinds[self.program.kind(instance)][stream.code]
+        stream.pc = 0
+        stream.counters[0] += 1
+
+    def _park(self, stream: StreamState) -> Generator[simpy.Event, None, None]:
+        """Sleep until the dispatcher has handed the slot an instance, and it starts."""
+        assert self.dispatcher is not None
+        stream.blocked_on, stream.since = PARKED, self.now
+        stream.wake = simpy.Event(self.env)
+        self.dispatcher.parked(stream)
+        yield stream.wake
+        stream.resume_at = stream.blocked_on = -1
+        stream.waited.append(("dispatch" if stream.counters[0] > 1 else "launch", stream.since, self.now))
+        if self.steady is not None and stream.counters[0] > 1:
+            self.steady.visit(stream)
 
     def _line_up(self, stream: StreamState, engine: int) -> Generator[simpy.Event, None, None]:
         """Sleep until the engine is free and nobody is ahead."""
@@ -182,7 +243,7 @@ class Engine:
         left = self.engine_free[engine] - self.now
         if left > 0:
             stream.blocked_on, stream.resume_at = FIRST_IN_LINE, self.now + left
-            yield _At(self.env, left, stream.priority)
+            yield At(self.env, left, stream.priority)
             stream.resume_at = -1
         stream.blocked_on = -1
 
@@ -191,7 +252,7 @@ class Engine:
         line = self.lines[engine]
         line.popleft()
         if line:
-            self._resume(line[0])
+            self.wake(line[0])
 
     def _loop(self, stream: StreamState, step: LoopStep) -> None:
         """Enter a loop or take its back edge."""
@@ -249,24 +310,26 @@ class Engine:
             raise Undefined("endless", self.program.name, f"more than {self.max_instructions:,} instructions executed")
         if self.executed == self.stop_after:
             self.stopped.succeed()
+        if self.dispatcher is not None:
+            self.dispatcher.pending[stream.slot] += 1
         self.issued[stream.issues + issue.number] += 1
         engine = stream.engines + issue.engine
         started: list[object] | None = None
         if self.observers:
-            started = [o.start(stream.core, stream.code, issue, stream.counters, now) for o in self.observers]
+            started = [o.start(stream, issue, now) for o in self.observers]
         queue = self.in_flight[engine]
         done = now + issue.latency
         if queue and queue[-1][0] > done:  # in order: never before the one ahead
             done = queue[-1][0]
-        queue.append((done, issue, started))
-        _At(self.env, done - now, engine).callbacks.append(self.completions[engine])
+        queue.append((done, issue, stream, started))
+        At(self.env, done - now, engine).callbacks.append(self.completions[engine])
 
     def _complete(self, core: int, engine: int, _: simpy.Event) -> None:
-        _done, issue, started = self.in_flight[engine].popleft()
+        _done, issue, stream, started = self.in_flight[engine].popleft()
         if started is not None:
             for observer, own in zip(self.observers, started, strict=True):
                 observer.complete(core, issue, own)
-        semaphores, signalled, base = self.semaphores, self.signalled, core * len(self.program.initial)
+        semaphores, signalled, base = self.semaphores, self.signalled, stream.base
         for semaphore, n in issue.signals:
             index = base + semaphore
             semaphores[index] += n
@@ -278,29 +341,31 @@ class Engine:
                 )
             if self.waiting[index]:
                 self._wake(index)
+        if self.dispatcher is not None:
+            self.dispatcher.completed(stream.slot)
 
     def _wake(self, index: int) -> None:
         """Let every stream that waits for the semaphore look again, in this tick, in the order of streams."""
         for stream in self.waiting[index]:
-            self._resume(stream)
+            self.wake(stream)
         self.waiting[index] = []
 
-    def _resume(self, stream: StreamState) -> None:
-        """Wake a stream, in this tick."""
+    def wake(self, stream: StreamState, delay: int = 0) -> None:
+        """Wake a stream, in this tick or `delay` ticks later."""
         stream.wake._ok, stream.wake._value = True, None  # noqa: SLF001 - `succeed` knows no priority
-        self.env.schedule(stream.wake, priority=stream.priority)  # type: ignore[arg-type]
+        self.env.schedule(stream.wake, stream.priority, delay)  # type: ignore[arg-type]
 
     def _deadlock(self) -> Undefined:
         """The error that says who waits on what, and which signal would free it."""
-        names, per_core = self.program.semaphore_names, len(self.program.initial)
-        stuck = [s for s in self.streams if s.pc < len(self.program.codes[s.code].steps)]
+        names = self.program.semaphore_names
+        stuck = [s for s in self.streams if self.unfinished(s) and s.blocked_on >= 0]
         lines = []
         for stream in stuck:
-            code = self.program.codes[stream.code]
+            code = stream.text
             issue = code.steps[stream.pc]
             assert isinstance(issue, Issue)
             semaphore, n = issue.waits[stream.taken]
-            have = self.semaphores[stream.core * per_core + semaphore]
+            have = self.semaphores[stream.base + semaphore]
             givers = [c.name for c in self.program.codes if any(semaphore in s for s in c.signalled)]
             freed = f"only a signal in stream {', '.join(givers)} would free it" if givers else "nothing signals it"
             core = f"core {stream.core} " if self.program.cores > 1 else ""
@@ -308,4 +373,4 @@ class Engine:
                 f"{core}stream {code.name} waits for {n} of {names[semaphore]} (has {have}) "
                 f"before {issue.text}; {freed}"
             )
-        return Undefined("deadlock", self.program.name, "; ".join(lines))
+        return Undefined("deadlock", self.program.name, "; ".join(lines[:MOST_STUCK]))

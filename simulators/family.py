@@ -81,6 +81,9 @@ class Family(Protocol):
     def legal(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> str | None:
         """Why this instruction cannot exist on the machine, or None. Shapes, dtypes, spaces; not bounds, not order."""
 
+    def whole(self, program: Program, machine: Any) -> str | None:
+        """Why the program as a whole cannot be, where no single instruction shows it; or None."""
+
     def cost(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> Cost:
         """What it costs. The same for each execution of one instruction of the text."""
 
@@ -88,7 +91,15 @@ class Family(Protocol):
         """Instances that a core holds at once where they are dispatched. Raises Unsupported where not one fits."""
 
     def launch_ticks(self, machine: Any) -> tuple[int, int]:
-        """Ticks from the start of a program to that of its first instances, and from a free slot to its next one."""
+        """Of a dispatched grid: ticks until its first instances start, and from a free slot to its next instance."""
+
+    def sustained_clock_hz(
+        self, seconds: float, multiply_adds: Mapping[str, int], memory_bytes: int, machine: Any
+    ) -> float:
+        """The clock that power allows for work that takes `seconds` at the machine's clock, its full one.
+
+        `multiply_adds` are by the dtype that is multiplied.
+        """
 
     opcodes: Mapping[str, int]  # of the RTL
 

@@ -70,7 +70,7 @@ def fold(program: CompiledProgram) -> Folded:
         for code in program.codes
         if id(code) in first or id(code) not in folded
     )
-    return Folded(replace(program, codes=codes), tuple(found))
+    return Folded(replace(program, kinds=(codes,)), tuple(found))
 
 
 def _alike(codes: Sequence[Code]) -> list[list[Code]]:

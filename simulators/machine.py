@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from .description import Description, KeyPath, Mistake, dotted, parse_description, read_description, refuse, validate
 from .errors import BadInput, nearest
 from .family import family, family_names
+from .timing import TICKS_PER_CYCLE
 from .units import Bytes, BytesPerSecond, Hertz, Seconds, looks_like_quantity
 
 MACHINES = Path(__file__).parent / "machines"
@@ -72,6 +73,14 @@ class Machine(Chip):
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+    def at_clock(self, clock_hz: float) -> Machine:
+        """The same chip at another clock: what is given in seconds stays, what is given in cycles goes with it."""
+        return Machine(**{**dict(self), "clock_hz": clock_hz})
+
+    def seconds(self, ticks: int) -> float:
+        """The time of `ticks`."""
+        return ticks / TICKS_PER_CYCLE / self.clock_hz
 
 
 def machine_names() -> tuple[str, ...]:

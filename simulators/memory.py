@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from .compiled import CompiledProgram, Issue
+from .engine import StreamState
 from .errors import BadInput, Undefined, Unsupported
 from .family import Op, attribute_values, family
 from .formats import DTYPES, size_bytes
+from .kinds import point
 from .machine import Machine
 from .program import Affine, Buffer, Program, Region, Tensor
 
@@ -27,26 +29,51 @@ OLD = -1  # index of the old value of a destination among the sources
 _WORDS: Mapping[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _FULL = {np.dtype(word): int(np.iinfo(word).max) for word in _WORDS.values()}
 _MOST_KEPT = 4096  # views of one region of the text
-_Views = tuple[np.ndarray, np.ndarray]  # values and validity
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Storage:
-    """The values and the validity of one tensor or buffer (of one core). Both have a leading slot axis for buffers."""
+    """The values and the validity of one tensor or buffer (of one slot). Both have a leading slot axis for buffers."""
 
     values: np.ndarray
     valid: np.ndarray  # same shape, one word per element, all bits set where valid
     slots: int  # 0: a tensor
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _View:
+    """A concrete region. `inside`: where it lies in a region that reaches beyond its tensor, whose shape is `whole`."""
+
+    values: np.ndarray
+    valid: np.ndarray
+    inside: tuple[slice, ...] | None = None
+    whole: tuple[int, ...] = ()
+
+    def read(self) -> np.ndarray:
+        """A copy; zeros outside of the tensor."""
+        if self.inside is None:
+            return self.values.copy()
+        padded = np.zeros(self.whole, self.values.dtype)
+        padded[self.inside] = self.values
+        return padded
+
+    def write(self, op: Op, sources: list[np.ndarray | None], attributes: Mapping[str, Any]) -> None:
+        """Store what `op` makes of the sources; what lies outside of the tensor is not stored."""
+        if self.inside is None:
+            self.values[...] = op.meaning(self.values, sources, attributes)  # type: ignore[arg-type]
+        else:
+            self.values[...] = op.meaning(self.read(), sources, attributes)[self.inside]  # type: ignore[arg-type]
+
+
 @dataclass(slots=True, eq=False)
 class _Place:
-    """A region of the text on one core, with the views made of it so far: a loop comes back to the same few."""
+    """A region of the text in one slot, with the views made of it so far: a loop comes back to the same few."""
 
     region: Region
     storage: _Storage
     indices: tuple[Affine, ...]  # slot, then starts
-    views: dict[tuple[int, ...], _Views]
+    clips: bool
+    views: dict[tuple[int, ...], _View]
 
 
 @dataclass(slots=True, eq=False)
@@ -54,8 +81,7 @@ class _Late:
     """An operand that is not sampled yet: results of `ahead` instructions are still to come into it."""
 
     index: int  # of the source; OLD: the destination, which is added to
-    values: np.ndarray
-    valid: np.ndarray
+    view: _View
     name: str
     ahead: list[_Started]
 
@@ -66,8 +92,7 @@ class _Started:
 
     issue: Issue
     op: Op
-    values: np.ndarray  # of the destination
-    valid: np.ndarray
+    target: _View
     overwrites: bool
     sources: list[np.ndarray | None]
     late: list[_Late]
@@ -75,10 +100,11 @@ class _Started:
     written: str  # tensor written, or ""
 
 
-def check_size(program: Program, machine: Machine) -> None:
+def check_size(compiled: CompiledProgram) -> None:
     """Raises Unsupported, before anything is allocated, for a program whose data are too large to hold here."""
+    program = compiled.program
     tensors = sum(math.prod(t.shape) * size_bytes(t.dtype) for t in program.tensors)
-    total = tensors + program.instances * sum(family(machine.family).spaces(machine).values())
+    total = tensors + compiled.cores * compiled.slots * sum(_used(program).values())
     if total > MOST_BYTES:
         raise Unsupported(
             f"{program.name}: tensors and on-chip memories of {total:,} bytes; "
@@ -113,41 +139,51 @@ class FunctionalMemory:
         self.ops = family(machine.family).ops
         noise = np.random.Generator(np.random.PCG64(poison_seed))
         self.tensors = {t.name: _tensor(t, inputs, noise) for t in program.tensors}
-        spaces = family(machine.family).spaces(machine)
-        self.buffers: list[dict[str, _Storage]] = []
-        for _ in range(compiled.cores):
+        spaces = _used(program)
+        self.buffers: list[dict[str, _Storage]] = []  # of each slot
+        for _ in range(compiled.cores * compiled.slots):
             raw = {s: noise.integers(0, 256, n, np.uint8) for s, n in spaces.items()}
             valid = {s: np.zeros(n, np.uint8) for s, n in spaces.items()}
             self.buffers.append({b.name: _buffer(b, raw[b.space], valid[b.space]) for b in program.buffers})
-        self.grid = [_grid_values(program, core) for core in range(compiled.cores)]
-        self.places: dict[tuple[int, int], _Place] = {}  # by core and identity of the region
+        self.places: dict[tuple[int, int], _Place] = {}  # by slot and identity of the region
+        self.points: dict[int, dict[str, int]] = {}  # grid values by instance
         self.pending: dict[tuple[int, int], list[_Started]] = {}  # under way on (core, engine), in order of completion
         self.stored_bytes = dict.fromkeys((t.name for t in program.tensors if t.role == "out"), 0)
 
-    def start(self, core: int, stream: int, issue: Issue, counters: list[int], now: int) -> _Started | None:
+    def begin(self, slot: int, instance: int, fresh: bool) -> None:
+        """Nothing is left of the instance that was in the slot before."""
+        if fresh:
+            for storage in self.buffers[slot].values():
+                storage.valid[...] = 0
+
+    def start(self, stream: StreamState, issue: Issue, now: int) -> _Started | None:
         """Sample the operands, make the destination invalid."""
         instruction = issue.instruction
         if not instruction.operands:
             return None
-        values = {**self.grid[core], **dict(zip(issue.variables, counters, strict=False))}
+        at = self.points.get(stream.instance)
+        if at is None:
+            at = self.points[stream.instance] = point(self.program, stream.instance)
+        values = {**at, **dict(zip(issue.variables, stream.counters, strict=False))}
         op = self.ops[instruction.op]
         attributes = {"accumulate": 0, **attribute_values(instruction.attributes, values)}
-        views = [self._view(core, region, values, issue) for region in instruction.operands]
+        views = [self._view(stream.slot, region, values, issue, op) for region in instruction.operands]
         overwrites, name = op.access(attributes) == "w", instruction.operands[0].name
         sources: list[np.ndarray | None] = [None] * (len(views) - 1)
         written = name if name in self.stored_bytes else ""
-        started = _Started(issue, op, *views[0], overwrites, sources, [], attributes, written)
-        queue = self.pending.setdefault((core, issue.engine), [])
+        target = views[0]
+        started = _Started(issue, op, target, overwrites, sources, [], attributes, written)
+        queue = self.pending.setdefault((stream.core, issue.engine), [])
         for index in range(0 if overwrites else OLD, len(sources)):
-            data, valid = views[index + 1]
-            ahead = [other for other in queue if np.may_share_memory(valid, other.valid)]
-            operand = _Late(index, data, valid, instruction.operands[index + 1].name, ahead)
+            view = views[index + 1]
+            ahead = [other for other in queue if np.may_share_memory(view.valid, other.target.valid)]
+            operand = _Late(index, view, instruction.operands[index + 1].name, ahead)
             if ahead:
                 started.late.append(operand)
             else:
                 _sample(started, operand)
         if overwrites:
-            started.valid[...] = 0
+            target.valid[...] = 0
         queue.append(started)
         return started
 
@@ -157,10 +193,11 @@ class FunctionalMemory:
             return
         assert isinstance(started, _Started)
         with np.errstate(all="ignore"):  # a machine overflows to infinity, it does not trap
-            started.values[...] = started.op.meaning(started.values, started.sources, started.attributes)  # type: ignore[arg-type]
-        started.valid[...] = _FULL[started.valid.dtype]
+            started.target.write(started.op, started.sources, started.attributes)
+        valid = started.target.valid
+        valid[...] = _FULL[valid.dtype]
         if started.written:
-            self.stored_bytes[started.written] += started.values.nbytes
+            self.stored_bytes[started.written] += started.target.values.nbytes
         queue = self.pending[core, issue.engine]
         queue.pop(0)
         for other in queue:
@@ -169,21 +206,22 @@ class FunctionalMemory:
                 if not operand.ahead:
                     _sample(other, operand)
                     other.late.remove(operand)
-            if other.overwrites and np.may_share_memory(other.valid, started.valid):
-                other.valid[...] = 0  # it has started: what has just become valid is on its way out
+            if other.overwrites and np.may_share_memory(other.target.valid, valid):
+                other.target.valid[...] = 0  # it has started: what has just become valid is on its way out
 
     def outputs(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Every `out` tensor, and which of its elements were stored."""
         outs = [t.name for t in self.program.tensors if t.role == "out"]
         return {n: self.tensors[n].values for n in outs}, {n: self.tensors[n].valid != 0 for n in outs}
 
-    def _view(self, core: int, region: Region, values: Mapping[str, int], issue: Issue) -> _Views:
-        """(values, validity) of a region as numpy views. Raises Undefined out of bounds."""
-        place = self.places.get((core, id(region)))
+    def _view(self, slot: int, region: Region, values: Mapping[str, int], issue: Issue, op: Op) -> _View:
+        """A region as numpy views. Raises Undefined out of bounds."""
+        place = self.places.get((slot, id(region)))
         if place is None:
-            storage = self.tensors.get(region.name) or self.buffers[core][region.name]
+            storage = self.tensors.get(region.name) or self.buffers[slot][region.name]
             indices = (region.slot or Affine(), *(dim.start for dim in region.dims))
-            place = self.places[core, id(region)] = _Place(region, storage, indices, {})
+            clips = op.clips and not storage.slots
+            place = self.places[slot, id(region)] = _Place(region, storage, indices, clips, {})
         at = []
         for affine in place.indices:
             value = affine.base
@@ -201,12 +239,14 @@ class FunctionalMemory:
         return found
 
 
-def _cut(place: _Place, at: tuple[int, ...], issue: Issue) -> _Views:
+def _cut(place: _Place, at: tuple[int, ...], issue: Issue) -> _View:
     data, valid = place.storage.values, place.storage.valid
     if place.storage.slots:
         data, valid = data[at[0]], valid[at[0]]
     if not place.region.dims:
-        return data, valid
+        return _View(data, valid)
+    if place.clips:
+        return _clipped(place, at)
     box = []
     for dim, start, extent in zip(place.region.dims, at[1:], data.shape, strict=True):
         stop = start + (dim.size - 1) * dim.step + 1
@@ -214,7 +254,24 @@ def _cut(place: _Place, at: tuple[int, ...], issue: Issue) -> _Views:
             detail = f"{place.region.name}: {start}..{stop - 1} of 0..{extent - 1}"
             raise Undefined("bounds", issue.text, detail)
         box.append(slice(start, stop, dim.step))
-    return data[tuple(box)], valid[tuple(box)]
+    return _View(data[tuple(box)], valid[tuple(box)])
+
+
+def _clipped(place: _Place, at: tuple[int, ...]) -> _View:
+    """The part of a region that lies inside its tensor."""
+    data, valid = place.storage.values, place.storage.valid
+    box, inside = [], []
+    for dim, start, extent in zip(place.region.dims, at[1:], data.shape, strict=True):
+        first = max(0, -(start // dim.step)) if start < 0 else 0
+        last = min(dim.size, max(first, -(-(extent - start) // dim.step)))
+        inside.append(slice(first, last))
+        begin = start + first * dim.step
+        box.append(slice(begin, begin + (last - first) * dim.step, dim.step))
+    whole = tuple(dim.size for dim in place.region.dims)
+    found = _View(data[tuple(box)], valid[tuple(box)])
+    if found.values.shape == whole:
+        return found
+    return _View(found.values, found.valid, tuple(inside), whole)
 
 
 def require_stored(stored: Mapping[str, np.ndarray]) -> None:
@@ -226,21 +283,23 @@ def require_stored(stored: Mapping[str, np.ndarray]) -> None:
             raise Undefined("unstored", f"{name}{[int(i) for i in first]}", detail)
 
 
-def _grid_values(program: Program, core: int) -> dict[str, int]:
-    """The values of the grid variables of instance `core` (row-major)."""
-    values = {}
-    for name, size in reversed(program.grid):
-        core, values[name] = divmod(core, size)
-    return values
-
-
 def _sample(started: _Started, operand: _Late) -> None:
     """Read an operand now. Raises Undefined where it is not valid."""
-    if operand.valid.min() != _FULL[operand.valid.dtype]:
+    valid = operand.view.valid
+    if valid.size and valid.min() != _FULL[valid.dtype]:
         detail = f"{operand.name} is read where nothing was written yet, or while its write is under way"
         raise Undefined("uninitialised", started.issue.text, detail)
     if operand.index != OLD:  # what is added to stays where it is until the sum is written
-        started.sources[operand.index] = operand.values.copy()
+        started.sources[operand.index] = operand.view.read()
+
+
+def _used(program: Program) -> dict[str, int]:
+    """Bytes of each space that the buffers of a program reach."""
+    found: dict[str, int] = {}
+    for b in program.buffers:
+        end = b.offset + b.slots * math.prod(b.shape) * size_bytes(b.dtype)
+        found[b.space] = max(found.get(b.space, 0), end)
+    return found
 
 
 def _tensor(tensor: Tensor, inputs: Mapping[str, np.ndarray], noise: np.random.Generator) -> _Storage:

@@ -170,9 +170,9 @@ class Semaphore:
 class Program:
     """A whole program. `grid` lists (variable, size); each point is an instance of all streams.
 
-    `place` says that instance i (row-major) runs on core i (`static`); that cores take instances as they fall free, into
-    as many slots as fit on one (`dispatch`); or that core c of n runs instances c, c + n, c + 2n, ..., each stream going
-    on to its next without waiting for the others (`persistent`).
+    `place` says that instance i (row-major) runs on core i (`static`); that cores take instances as they fall free,
+    into as many slots as fit on one (`dispatch`); or that core c of n runs instances c, c + n, c + 2n, ..., each stream
+    going on to its next without waiting for the others (`persistent`).
     """
 
     name: str

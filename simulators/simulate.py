@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
 
-from .compiled import CompiledProgram, Issue, compile_program
-from .engine import Engine, Observer
+from .chip import ChipRun, Part, Settled, counted, issues, settled
+from .compiled import INSTANCE, CompiledProgram, Issue, compile_program
+from .engine import Engine, Observer, StreamState
 from .errors import ModelError, Unsupported
-from .folding import Folded, fold
 from .legality import check_legality
 from .machine import Machine
 from .memory import FunctionalMemory, check_size, require_stored
@@ -41,7 +42,14 @@ def simulate(
     instruction would be as long as that, or its data too large to hold.
     """
     check_legality(program, machine)
-    compiled = compile_program(program, machine)
+    if mode == "skip" and timeline is None and stop_after is None:
+        found = settled(compile_program(program, machine), machine, max_instructions=max_instructions)
+        return Execution(timing=_timing(found, machine, mode))
+    kept = machine
+    if program.place != "static":  # the clock depends on how long the whole takes
+        compiled = compile_program(program, machine)
+        kept = settled(compiled, machine, max_instructions=max_instructions).machine
+    compiled = compile_program(program, kept)
     steps = compiled.instructions if stop_after is None else min(compiled.instructions, stop_after)
     if (mode == "full" or timeline is not None) and steps > max_instructions:
         raise Unsupported(
@@ -50,25 +58,23 @@ def simulate(
     memory = None
     observers: list[Observer] = []
     if mode == "full":
-        check_size(program, machine)
+        check_size(compiled)
         memory = FunctionalMemory(
             compiled, machine, inputs if inputs is not None else random_inputs(program), poison_seed
         )
         observers.append(memory)
     if timeline is not None:
         observers.append(_TimelineObserver(timeline, compiled))
-    skip = mode == "skip" and timeline is None
-    folded = fold(compiled) if skip else Folded(compiled, ())
     engine = Engine(
-        folded.program,
-        skip=skip,
+        compiled,
+        skip=mode == "skip" and timeline is None,
         observers=tuple(observers),
         max_instructions=max_instructions,
         stop_after=stop_after,
     )
     ticks = engine.run()
-    folded.unfold(engine)
-    timing = _timing(engine, compiled, machine, ticks, mode)
+    whole = ChipRun(ticks, (Part(compiled, engine, 1, 0),))
+    timing = _timing(Settled(compiled, whole, kept), machine, mode)
     if memory is None:
         return Execution(timing=timing)
     outputs, stored = memory.outputs()
@@ -85,44 +91,96 @@ def random_inputs(program: Program, seed: int = 0) -> dict[str, np.ndarray]:
     return {t.name: noise.integers(-8, 8, t.shape).astype(DTYPES[t.dtype]) for t in program.tensors if t.role != "out"}
 
 
-def _timing(engine: Engine, compiled: CompiledProgram, machine: Machine, ticks: int, mode: Mode) -> Timing:
-    """What an engine counted, as a Timing. Every engine's busy and stall ticks add up to the whole."""
-    names, issues = compiled.engine_names, [i for code in compiled.codes for i in code.steps if isinstance(i, Issue)]
-    busy = [0] * (compiled.cores * len(names))
+def _timing(found: Settled, machine: Machine, mode: Mode) -> Timing:
+    """What was counted, as a Timing. Every engine's busy and stall ticks add up to the whole.
+
+    Cores that do the same are shown once, under the number of the first; where kinds of instances were timed apart,
+    `core0` stands for the mean of all.
+    """
+    compiled, run = found.compiled, found.run
+    issued = counted(run)
     traffic = dict.fromkeys(compiled.memories, 0)
     multiply_adds = 0
-    for core in range(compiled.cores):
-        for issue in issues:
-            times = engine.issued[core * compiled.issues + issue.number]
-            busy[core * len(names) + issue.engine] += times * issue.occupancy
-            multiply_adds += times * issue.multiply_adds
-            for memory, moved in issue.traffic:
-                traffic[memory] += times * moved
-    engines = {}
-    for index, reserved in enumerate(busy):
-        taken = reserved
-        core, name = index // len(names), names[index % len(names)]
-        stalls = {reason: t for (e, reason), t in sorted(engine.stalls.items()) if e == index}
-        rest = ticks - taken - sum(stalls.values())
-        if rest < 0 and engine.executed == engine.stop_after:
-            taken += rest  # what it was taken for, but has not done yet
-        elif rest < 0:
-            raise ModelError(f"engine {name} of core {core} accounts for {-rest} ticks too many")
-        if rest > 0:
-            stalls["done"] = rest
-        key = f"core{core}.{name}" if compiled.cores > 1 else name
-        engines[key] = EngineTime(busy_ticks=taken, stall_ticks=stalls)
+    for issue in issues(compiled):
+        times = issued[issue.number]
+        multiply_adds += times * issue.multiply_adds
+        for memory, moved in issue.traffic:
+            traffic[memory] += times * moved
+    engines = _engines(found) if run.whole else _mean_engines(found)
     return Timing(
-        ticks=ticks,
+        ticks=found.ticks(machine),
         clock_hz=machine.clock_hz,
         fidelity="event",
         mode=mode,
-        engines=engines,
+        engines={name: _stretched(time, found, machine) for name, time in engines.items()},
         traffic_bytes=traffic,
-        executed_instructions=engine.executed,
-        issued_instructions=sum(engine.issued),
+        executed_instructions=sum(part.engine.executed for part in run.parts),
+        issued_instructions=issued.total(),
         multiply_adds=multiply_adds,
+        kept_clock_hz=found.machine.clock_hz,
     )
+
+
+def _engines(found: Settled) -> dict[str, EngineTime]:
+    """The engines of every core that was simulated."""
+    engines = {}
+    for part in found.run.parts:
+        names = part.program.engine_names
+        for index, reserved in enumerate(_busy(part)):
+            taken = reserved
+            core, name = index // len(names), names[index % len(names)]
+            stalls = {reason: t for (e, reason), t in sorted(part.engine.stalls.items()) if e == index}
+            rest = found.run.ticks - taken - sum(stalls.values())
+            if rest < 0 and part.engine.executed == part.engine.stop_after:
+                taken += rest  # what it was taken for, but has not done yet
+            elif rest < 0:
+                raise ModelError(f"engine {name} of core {core} accounts for {-rest} ticks too many")
+            if rest > 0:
+                stalls["done"] = rest
+            several = found.compiled.cores > 1
+            key = f"core{part.first + core}.{name}" if several else name
+            engines[key] = EngineTime(busy_ticks=taken, stall_ticks=stalls)
+    return engines
+
+
+def _mean_engines(found: Settled) -> dict[str, EngineTime]:
+    """The engines of a mean core: all instances of all kinds, over the cores."""
+    names, cores = found.compiled.engine_names, found.compiled.cores
+    engines = {}
+    for index, name in enumerate(names):
+        busy = sum(part.times * _busy(part)[index] for part in found.run.parts) // cores
+        stalls: Counter[str] = Counter()
+        for part in found.run.parts:
+            for (e, reason), ticks in part.engine.stalls.items():
+                if e == index and reason != "launch":
+                    stalls[reason] += part.times * ticks
+        shared = {reason: ticks // cores for reason, ticks in sorted(stalls.items())}
+        rest = found.run.ticks - busy - sum(shared.values())
+        engines[f"core0.{name}"] = EngineTime(busy_ticks=busy, stall_ticks={**shared, "done": rest})
+    return engines
+
+
+def _busy(part: Part) -> list[int]:
+    """Ticks for which each engine of each core was taken."""
+    program, issued = part.program, part.engine.issued
+    names = len(program.engine_names)
+    busy = [0] * (program.cores * names)
+    found = [i for code in program.all_codes for i in code.steps if isinstance(i, Issue)]
+    for core in range(program.cores):
+        for issue in found:
+            busy[core * names + issue.engine] += issued[core * program.issues + issue.number] * issue.occupancy
+    return busy
+
+
+def _stretched(time: EngineTime, found: Settled, machine: Machine) -> EngineTime:
+    """In ticks of the full clock; what rounding leaves goes to `done`."""
+    if found.machine.clock_hz == machine.clock_hz:
+        return time
+    ratio = machine.clock_hz / found.machine.clock_hz
+    busy = int(time.busy_ticks * ratio)
+    stalls = {reason: int(ticks * ratio) for reason, ticks in time.stall_ticks.items()}
+    rest = found.ticks(machine) - busy - sum(stalls.values())
+    return EngineTime(busy_ticks=busy, stall_ticks={**stalls, "done": stalls.get("done", 0) + rest})
 
 
 class _TimelineObserver:
@@ -131,12 +189,16 @@ class _TimelineObserver:
     def __init__(self, timeline: Timeline, compiled: CompiledProgram) -> None:
         self.timeline, self.compiled = timeline, compiled
 
-    def start(self, core: int, stream: int, issue: Issue, counters: list[int], now: int) -> None:
+    def begin(self, slot: int, instance: int, fresh: bool) -> None:
+        """Nothing: instances are told apart by their instructions."""
+
+    def start(self, stream: StreamState, issue: Issue, now: int) -> None:
         """Record the slice in which the engine is taken."""
-        where = ", ".join(f"{v}={c}" for v, c in zip(issue.variables, counters, strict=False))
+        counters = zip(issue.variables, stream.counters, strict=False)
+        where = ", ".join(f"{v}={c}" for v, c in counters if v != INSTANCE)
         engine = self.compiled.engine_names[issue.engine]
         self.timeline.record(
-            core, engine, issue.instruction.op, now, now + issue.occupancy, self.compiled.codes[stream].name, where
+            stream.core, engine, issue.instruction.op, now, now + issue.occupancy, stream.text.name, where
         )
 
     def complete(self, core: int, issue: Issue, started: object) -> None:

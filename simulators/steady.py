@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .compiled import NO_LIMIT, PARKED
 from .legality import MAX_COUNT
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ FEWEST_EXECUTED = 16  # instructions of all its trips: to look costs as much as 
 FEWEST_TRIPS = 4  # of a loop that is worth looking at
 MAX_STATES = 1 << 14  # remembered; a program that never repeats must not eat the memory
 PATIENCE = 64  # back edges of other streams before theirs are looked at
-NO_LIMIT = 1 << 62
 
 State = tuple[int, ...]
 Waited = tuple[tuple[str, int, int], ...]  # what was waited for, from, to: in ticks
@@ -51,6 +51,7 @@ class _Visit:
     taken: tuple[int, ...]
     issued: tuple[int, ...]
     stalls: dict[StallKey, int]
+    left: int  # instances that are not handed out yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class _Period:
     unused: tuple[int, ...]  # engines and streams that were
     issued: tuple[tuple[int, int], ...]
     stalls: tuple[tuple[StallKey, int], ...]
+    handed: int  # instances
 
 
 class SteadyState:
@@ -105,7 +107,7 @@ class SteadyState:
             self.seen.clear()
             self.periods.clear()
         state = self.states.setdefault(self._state(stream), len(self.states))
-        counters = tuple(stream.counters[: self.engine.program.codes[stream.code].depth_at[stream.pc]])
+        counters = tuple(stream.counters[: stream.text.depth_at[stream.pc]])
         known = self.periods.setdefault(state, {})
         if not known or counters[-1] == 1:
             self._learn(state, counters, known)
@@ -127,9 +129,8 @@ class SteadyState:
 
     def _leader(self) -> StreamState:
         """The unfinished stream that issues most."""
-        codes = self.engine.program.codes
-        unfinished = [s for s in self.engine.streams if s.pc < len(codes[s.code].steps)]
-        return max(unfinished or self.engine.streams, key=lambda s: codes[s.code].executed)
+        unfinished = [s for s in self.engine.streams if self.engine.unfinished(s)]
+        return max(unfinished or self.engine.streams, key=lambda s: s.text.executed)
 
     def _state(self, stream: StreamState) -> State:
         """All that decides the future beside semaphores and counters, as one flat tuple; times relative to now."""
@@ -141,12 +142,16 @@ class SteadyState:
             if s.wake.triggered:  # it is woken, and will look again within this tick
                 on += 1
             state += (s.pc, s.taken, on, s.resume_at - now if s.resume_at >= 0 else -1)
+        if len(engine.program.kinds) > 1:
+            state += [engine.program.kind(s.instance) for s in engine.streams]
+        if engine.dispatcher is not None:
+            state.append(len(engine.dispatcher.free))
         state += [free - now if free > now else 0 for free in engine.engine_free]
         state += [free - now if free > now else 0 for free in engine.link_free]
         for queue in engine.in_flight:
             state.append(len(queue))
-            for done, issue, _ in queue:
-                state += (done - now, issue.number)
+            for done, issue, owner, _ in queue:
+                state += (done - now, issue.number, owner.slot)
         for line in engine.lines:
             state.append(len(line))
             state += [s.priority for s in line]
@@ -163,6 +168,7 @@ class SteadyState:
             tuple(engine.taken),
             tuple(engine.issued),
             dict(engine.stalls),
+            engine.dispatcher.left if engine.dispatcher is not None else 0,
         )
 
     def _idle_since(self, i: int) -> History:
@@ -173,7 +179,7 @@ class SteadyState:
             return engine.engine_free[i], ()
         stream = engine.streams[i - engines]
         waited = tuple(stream.waited)
-        if stream.blocked_on >= 0:
+        if stream.blocked_on >= 0 or stream.blocked_on == PARKED:
             return stream.since, waited
         return (waited[0][1], waited) if waited else (0, _RUNNING)
 
@@ -185,12 +191,14 @@ class SteadyState:
             if old == new:
                 continue
             stream = engine.streams[i]
-            trips = engine.program.codes[stream.code].open_trips[stream.pc]
+            trips = stream.text.open_trips[stream.pc]
             moved = [d for d in range(len(trips)) if old[d] != new[d]]
             if not moved:  # closed loops only
                 continue
             depth = moved[0]
             if len(moved) != 1 or new[depth] < old[depth]:
+                return None
+            if trips[depth] == NO_LIMIT and len(engine.program.kinds) > 1:  # the next instance may be of another kind
                 return None
             inner = new[depth + 1 : len(trips)]
             moves.append(_Move(i, depth, trips[depth], new[depth] - old[depth], inner))
@@ -228,6 +236,7 @@ class SteadyState:
             tuple(unused),
             tuple((n, times) for n, times in issued if times),
             tuple((key, t) for key, t in stalls if t),
+            before.left - now.left,
         )
 
     def _alike(self, period: _Period) -> bool:
@@ -248,7 +257,14 @@ class SteadyState:
         engine = self.engine
         fit = NO_LIMIT
         for move in period.moves:
-            fit = min(fit, (move.trips - 1 - engine.streams[move.stream].counters[move.depth]) // move.step)
+            stream = engine.streams[move.stream]
+            if move.trips == NO_LIMIT and engine.dispatcher is None:
+                fit = min(fit, engine.instances_left(stream) // move.step)
+            elif move.trips != NO_LIMIT:
+                fit = min(fit, (move.trips - 1 - stream.counters[move.depth]) // move.step)
+        if period.handed:
+            assert engine.dispatcher is not None
+            fit = min(fit, engine.dispatcher.left // period.handed)
         for i, given, took, _ in period.semaphores:
             if given and took:
                 continue
@@ -268,7 +284,12 @@ class SteadyState:
         jumped = times * period.ticks
         engine.skipped_ticks += jumped
         for move in period.moves:
-            engine.streams[move.stream].counters[move.depth] += times * move.step
+            stream = engine.streams[move.stream]
+            stream.counters[move.depth] += times * move.step
+            if move.trips == NO_LIMIT:
+                stream.instance += times * move.step * engine.program.cores
+        if engine.dispatcher is not None:
+            engine.dispatcher.left -= times * period.handed
         for i, given, took, _ in period.semaphores:
             engine.signalled[i] += times * given
             engine.taken[i] += times * took
@@ -289,7 +310,7 @@ class SteadyState:
                 engine.engine_free[i] -= jumped
                 continue
             stream = engine.streams[i - engines]
-            if stream.blocked_on >= 0:
+            if stream.blocked_on >= 0 or stream.blocked_on == PARKED:
                 stream.since -= jumped
             if stream.waited:
                 stream.waited = [(reason, begin - jumped, end - jumped) for reason, begin, end in stream.waited]

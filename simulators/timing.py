@@ -40,6 +40,7 @@ class Timing:
     executed_instructions: int = 0  # instructions the simulator stepped through (skip mode: fewer than issued)
     issued_instructions: int = 0  # instructions the machine issued
     multiply_adds: int = 0
+    kept_clock_hz: float | None = None  # where power held the chip below its full clock; ticks are of the full clock
 
     @property
     def cycles(self) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from presil.simulators.compiled import CompiledProgram, Issue, compile_program
+from presil.simulators.chip import settled
+from presil.simulators.compiled import NO_LIMIT, Code, CompiledProgram, Issue, compile_program
 from presil.simulators.engine import Engine, StreamState
 from presil.simulators.errors import Unsupported
 from presil.simulators.family import family
-from presil.simulators.folding import fold
 from presil.simulators.legality import check_legality
 from presil.simulators.machine import Machine
 from presil.simulators.program import Program
@@ -34,11 +34,13 @@ def measure(program: Program, machine: Machine, ceiling: int | None = None) -> M
     compiled = compile_program(program, machine)
     if ceiling is not None and (bound := busy_ticks(compiled)) > ceiling:
         return Measured(bound, "pruned")
-    engine = Engine(fold(compiled).program, skip=True, max_instructions=MAX_INSTRUCTIONS)
-    if ceiling is not None and engine.steady is not None:
-        engine.steady = _Watch(engine, engine.steady, ceiling)
+
+    def watch(engine: Engine) -> None:
+        if ceiling is not None and engine.steady is not None:
+            engine.steady = _Watch(engine, engine.steady, ceiling)
+
     try:
-        return Measured(engine.run())
+        return Measured(settled(compiled, machine, max_instructions=MAX_INSTRUCTIONS, watch=watch).ticks(machine))
     except _TooSlow as slow:
         return Measured(slow.bound, "stopped")
 
@@ -58,7 +60,9 @@ class _Watch(SteadyState):
         self.__dict__.update(steady.__dict__)
         self._ceiling, self._visits = ceiling, 0
         prices: dict[int, list[tuple[int, int, int]]] = {}
-        for step, times in _issues(engine.program):
+        program = engine.program
+        each = -(-program.instances // program.cores)  # one kind, or one instance
+        for step, times in ((step, each * times) for step, times in _issues(program.codes)):
             prices.setdefault(step.engine, []).append((step.number, step.occupancy, times))
         self._watched = max(prices, key=lambda e: sum(ticks * times for _, ticks, times in prices[e]))
         self._total = sum(ticks * times for _, ticks, times in prices[self._watched])
@@ -75,12 +79,12 @@ class _Watch(SteadyState):
 
     def _bound(self) -> int:
         """The watched engine can begin what it has not begun when it is free, and not before now."""
-        engine, steps = self.engine, self.engine.program.codes
+        engine = self.engine
         left = self._total - sum([engine.issued[number] * ticks for number, ticks in self._prices])
         free = engine.engine_free[self._watched]
         for stream in engine.streams:  # reserved, but not begun: it is in `free` and in `left`
             if stream.resume_at >= 0 and stream.blocked_on == -1 and stream.core == 0:
-                step = steps[stream.code].steps[stream.pc]
+                step = stream.text.steps[stream.pc]
                 if isinstance(step, Issue) and step.engine == self._watched:
                     free -= step.occupancy
         return max(free, int(engine.env.now) if left else 0) + engine.skipped_ticks + left
@@ -90,19 +94,30 @@ def busy_ticks(compiled: CompiledProgram) -> int:
     """A lower bound: what the busiest engine of a core, or the busiest link of all cores, must do in all."""
     engines: dict[int, int] = {}
     links: dict[int, int] = {}
-    for step, times in _issues(compiled):
-        engines[step.engine] = engines.get(step.engine, 0) + times * step.occupancy
-        for link, ticks in step.links:
-            links[link] = links.get(link, 0) + times * ticks * compiled.cores
-    return max([*engines.values(), *links.values()], default=0)
+    for codes, count in zip(compiled.kinds, _counts(compiled), strict=True):
+        for step, times in _issues(codes):
+            engines[step.engine] = engines.get(step.engine, 0) + count * times * step.occupancy
+            for link, ticks in step.links:
+                links[link] = links.get(link, 0) + count * times * ticks
+    # Of alike instances one core takes the rounded number; of others none knows which takes what.
+    share = compiled.instances if len(compiled.kinds) > 1 else -(-compiled.instances // compiled.cores)
+    cores = compiled.cores if len(compiled.kinds) > 1 else 1
+    return max([*(e * share // compiled.instances // cores for e in engines.values()), *links.values()], default=0)
 
 
-def _issues(compiled: CompiledProgram) -> Iterator[tuple[Issue, int]]:
-    """Every instruction of the text, and how often a core executes it."""
-    for code in compiled.codes:
+def _counts(compiled: CompiledProgram) -> list[int]:
+    """Instances of each kind."""
+    if not compiled.kind_of:
+        return [compiled.instances]
+    return [compiled.kind_of.count(kind) for kind in range(len(compiled.kinds))]
+
+
+def _issues(codes: Sequence[Code]) -> Iterator[tuple[Issue, int]]:
+    """Every instruction of the text, and how often an instance executes it."""
+    for code in codes:
         for step, trips in zip(code.steps, code.open_trips, strict=False):
             if isinstance(step, Issue):
-                yield step, math.prod(trips)
+                yield step, math.prod(n for n in trips if n != NO_LIMIT)
 
 
 def evaluator_for(workload: Workload, machine: Machine) -> Evaluator:

@@ -76,7 +76,7 @@ def test_anchor_bomb():
         ("{value: 1, source: Jouppi 2017}", "{source: Jouppi 2017}", 8, "cores: source without value (a figure needs both `value` and `source`)"),
         ("{value: 1, source: Jouppi 2017}", "{value: 1, sourse: Jouppi 2017}", 19, "cores.sourse: unknown field (allowed: value, source) (did you mean 'source'?)"),
         ("weight_memory: ddr3", "weight_memory: ddr4", 18, "systolic.weight_memory: unknown memory (found 'ddr4', allowed: ddr3, host) (did you mean 'ddr3'?)"),
-        ("family: systolic", "family: sistolic", 9, "family: unknown family (found 'sistolic', allowed: systolic) (did you mean 'systolic'?)"),
+        ("family: systolic", "family: sistolic", 9, "family: unknown family (found 'sistolic', allowed: gpu, systolic) (did you mean 'systolic'?)"),
         ("name: tpu-v1", "name: ../tpu", 7, 'name: not a name (found "../tpu", allowed: ^[a-z0-9]'),
         ("cores:", "clock_hz:", 1, "clock_hz: given twice (first in line 6)"),
         ('value: 1.0, source: "chosen: the paper', 'value: 1.5, source: "chosen: the paper', 25, "memories.ddr3.efficiency: should be less than or equal to 1 (found 1.5)"),

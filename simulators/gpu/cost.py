@@ -1,0 +1,143 @@
+"""What GPU instructions cost: the only place with latencies.
+
+All SMs run the same program at the same pace, so each has its share of what they all use: the L2 and the memory. A
+transfer takes its engine for the slowest of: the port of the SM, its share of the L2, its share of the memory for what
+misses, and what may be outstanding (Little's law). The order of the blocks says how much misses (`locality.py`).
+
+  mma    M and N rounded up to whole instructions, K to whole steps, over the rate of the SM; or, where that is slower,
+         its operands from shared memory: B once for every 64 rows, A once for every 256 columns (wgmma); with mma.sync
+         both twice, since four warps share a tile two by two.
+  vector elements over the lanes of its kind; a reduction along a row needs two exchanges between lanes.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..family import Cost
+from ..formats import size_bytes
+from ..machine import Machine
+from ..program import Buffer, Instruction, Program, Tensor
+from ..timing import TICKS_PER_CYCLE
+from .legality import shape
+from .locality import Share, shares
+from .occupancy import WARPGROUP
+from .spec import Gpu, MultiplyType, gpu
+
+ENGINES = ("copy", "load", "tensor", "vector", "store")
+HALF_RATE = ("max", "maximum", "relu", "cast", "mask", "limit", "requantize")
+SPECIAL = ("exp", "reciprocal", "rsqrt")
+THREAD_BYTES = 16  # the widest load or store of one thread
+WARPS_A_SIDE = 2  # four warps share a tile two by two
+
+
+def cost(instruction: Instruction, unit: int, program: Program, machine: Machine) -> Cost:
+    """The price of a legal instruction."""
+    spec = gpu(machine)
+    if instruction.op in ("copy", "load", "store"):
+        return _transfer(instruction, program, machine)
+    if instruction.op in ("mma", "mac"):
+        return _product(instruction, program, spec)
+    return _vector(instruction, program, spec)
+
+
+def _priced(  # noqa: PLR0917 - the columns of one row
+    instruction: Instruction, spec: Gpu, engine: str, work: float, latency: float, multiply_adds: int = 0
+) -> Cost:
+    """Cost of `work` cycles on the engine and `latency` more to the result; the stream issues the next meanwhile."""
+    occupancy = max(math.ceil(work * TICKS_PER_CYCLE), TICKS_PER_CYCLE)
+    after = math.ceil(latency * TICKS_PER_CYCLE) + (spec.barrier * TICKS_PER_CYCLE if instruction.signals else 0)
+    issue = min(spec.issue * TICKS_PER_CYCLE, occupancy)
+    return Cost(engine, occupancy, occupancy + after, multiply_adds=multiply_adds, issue=issue)
+
+
+def _product(instruction: Instruction, program: Program, spec: Gpu) -> Cost:
+    cores = spec.tensor_cores
+    a, b = (program.buffer(r.name) for r in instruction.operands[1:])
+    assert a is not None
+    assert b is not None
+    kind = spec.multiply_type(a.dtype)
+    assert kind is not None  # legality
+    sizes = [shape(r, program) for r in instruction.operands]
+    m, n, k = math.prod(sizes[1][:-1]), sizes[0][-1], sizes[1][-1]
+    if instruction.op == "mac":
+        return _mac(instruction, spec, (m, n, k), kind, a.dtype)
+    step = max(cores.inner_bytes // size_bytes(a.dtype), 1)
+    rows, inner = -(-m // cores.rows) * cores.rows, -(-k // step) * step
+    work = max(rows * n * inner / kind.multiply_adds_per_cycle, _operand_cycles(a, b, (rows, n, inner), spec))
+    return _priced(instruction, spec, "tensor", work, cores.latency, m * n * k)
+
+
+def _mac(instruction: Instruction, spec: Gpu, sizes: tuple[int, int, int], kind: MultiplyType, dtype: str) -> Cost:
+    """One multiply-add a lane and cycle; narrow formats are converted first, each element of both operands once."""
+    m, n, k = sizes
+    converted = 0 if dtype == "fp32" else (m * k + k * n) / spec.vector.half_lanes
+    return _priced(
+        instruction, spec, "vector", m * n * k / spec.vector.lanes + converted, spec.vector.latency, m * n * k
+    )
+
+
+def _operand_cycles(a: Buffer, b: Buffer, sizes: tuple[int, int, int], spec: Gpu) -> float:
+    """Cycles in which shared memory gives the operands of one `mma`."""
+    rows, n, inner = sizes
+    a_bytes, b_bytes = rows * inner * size_bytes(a.dtype), inner * n * size_bytes(b.dtype)
+    if spec.tensor_cores.fragments == "registers":
+        moved = WARPS_A_SIDE * (b_bytes + (a_bytes if a.space == "shared" else 0))
+    else:
+        reads_a = -(-n // spec.tensor_cores.columns) if a.space == "shared" else 0
+        moved = reads_a * a_bytes + rows // spec.tensor_cores.rows * b_bytes
+    return moved / spec.path.shared_bytes_per_cycle
+
+
+def _vector(instruction: Instruction, program: Program, spec: Gpu) -> Cost:
+    op, unit = instruction.op, spec.vector
+    if op == "sync" or not instruction.operands:
+        return _priced(instruction, spec, "vector", spec.issue, 0)
+    sizes = [math.prod(shape(r, program)) for r in instruction.operands]
+    if op == "move":
+        buffer = program.buffer(instruction.operands[0].name)
+        assert buffer is not None
+        moved = sizes[0] * size_bytes(buffer.dtype)
+        return _priced(instruction, spec, "vector", moved / spec.path.shared_bytes_per_cycle, spec.path.shared_latency)
+    lanes = unit.special_lanes if op in SPECIAL else unit.half_lanes if op in HALF_RATE else unit.lanes
+    # A step takes whole instructions of a warpgroup, however few elements it has.
+    elements = -(-max(sizes) // WARPGROUP) * WARPGROUP
+    latency = unit.latency + (2 * unit.shuffle if op in ("sum", "max") else 0)
+    return _priced(instruction, spec, "vector", elements / lanes, latency)
+
+
+def _transfer(instruction: Instruction, program: Program, machine: Machine) -> Cost:
+    spec = gpu(machine)
+    stores = instruction.op == "store"
+    tensor = program.tensor(instruction.operands[0 if stores else 1].name)
+    assert isinstance(tensor, Tensor)
+    local = instruction.operands[1 if stores else 0]
+    moved = math.prod(shape(local, program)) * size_bytes(tensor.dtype)
+    share = shares(program, machine).of(instruction)
+    bytes_per_cycle = _rates(share, spec, machine)
+    work = [moved / spec.path.port_bytes_per_cycle, *(moved * part / rate for part, rate in bytes_per_cycle)]
+    latency = _latency(instruction, share, spec, machine)
+    least = spec.copy_unit.setup if instruction.op == "copy" else 1
+    outstanding = 0.0 if stores else moved * latency / spec.path.in_flight_bytes
+    occupancy = max(*work, outstanding, least)
+    price = _priced(instruction, spec, instruction.op, occupancy, latency)
+    memory = tensor.memory
+    touched = math.ceil(moved * share.memory)
+    return Cost(price.engine, price.occupancy, price.latency, traffic=((memory, touched),), issue=price.issue)
+
+
+def _rates(share: Share, spec: Gpu, machine: Machine) -> tuple[tuple[float, float], tuple[float, float]]:
+    """(part of the bytes that goes there, bytes per cycle of one SM): of the L2, of the memory."""
+    memory = machine.memories[spec.global_memory]
+    turned = 1 + spec.turnaround * 2 * min(share.written, 1 - share.written)
+    dram = memory.bandwidth * memory.efficiency / turned / machine.clock_hz
+    return (share.cache, spec.cache.bytes_per_cycle / share.active), (share.memory, dram / share.active)
+
+
+def _latency(instruction: Instruction, share: Share, spec: Gpu, machine: Machine) -> float:
+    """Cycles from the request to the first byte: of the memory where something misses, else of the L2."""
+    if instruction.op == "store":
+        return float(spec.cache.latency)
+    memory = machine.memories[spec.global_memory].latency * machine.clock_hz
+    plain = memory if share.memory > 0 else float(spec.cache.latency)
+    return plain + (spec.copy_unit.extra_latency if instruction.op == "copy" else 0)

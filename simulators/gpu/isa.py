@@ -1,0 +1,155 @@
+"""The instruction set of a GPU block: what each instruction means in numpy.
+
+A stream is a warpgroup: four warps, one on each sub-core of the SM, that work on one tile together; a stream that only
+issues copies is one warp. Instructions are of tiles: `mma` is a run of wgmma or mma.sync over one step of K, `exp` one
+special-function instruction for each register. Register buffers belong to one stream; all streams of a block share its
+shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..errors import Unsupported
+from ..family import Op
+from ..machine import Machine
+from ..meanings import (
+    ACCUMULATE,
+    ACTIVATION,
+    SCALE,
+    Arrays,
+    Attributes,
+    accumulated,
+    biased,
+    binary,
+    copy,
+    correct,
+    fill,
+    inner_product,
+    nothing,
+    reduced,
+    requantized,
+    scaled,
+    unary,
+    written,
+)
+from ..program import Instruction, Program, Role
+from ..timing import TICKS_PER_CYCLE
+from . import cost, legality, occupancy
+from .power import sustained_clock_hz
+from .spec import Gpu, gpu
+
+TO_SHARED, PRODUCT = ("shared", "tensor"), ("acc", "a", "b")
+MULTICAST = {"multicast?": "int"}
+PRODUCT_ATTRIBUTES: Mapping[str, str | tuple[str, ...]] = {**ACCUMULATE, "transpose?": ("no", "b")}
+LIMIT = {"column": "affine", "most": "int"}
+REQUANTIZE: Mapping[str, str | tuple[str, ...]] = {"multiplier": "int", "shift": "int", **ACTIVATION}
+MASK = {"row": "affine", "column": "affine"}
+LOWEST = np.float32(-3.0e38)  # below every score; finite, so that a row of nothing else gives no NaN
+
+
+def _multiply(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarray:
+    """`a @ b`, or `a @ b.T`; added to the old value where it accumulates."""
+    a, b = sources[0], sources[1].reshape(sources[1].shape[-2:])
+    if attributes.get("transpose") == "b":
+        b = b.T
+    product = inner_product(a.reshape(-1, a.shape[-1]), b, out.dtype).reshape(out.shape)
+    return out + product if attributes["accumulate"] else product
+
+
+def _mask(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarray:
+    """Element (i, j) as it is where `column + j <= row + i`, else the lowest score."""
+    rows, columns = np.arange(sources[0].shape[-2])[:, None], np.arange(sources[0].shape[-1])
+    seen = attributes["column"] + columns <= attributes["row"] + rows
+    return np.where(seen, sources[0], LOWEST).astype(out.dtype).reshape(out.shape)
+
+
+def _limit(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarray:
+    """Element (i, j) as it is where `column + j < most`, else the lowest score."""
+    columns = np.arange(sources[0].shape[-1])
+    seen = attributes["column"] + columns < attributes["most"]
+    return np.where(seen, sources[0], LOWEST).astype(out.dtype).reshape(out.shape)
+
+
+def _exp(value: np.ndarray) -> np.ndarray:
+    found: np.ndarray = correct(np.exp)(value)
+    return found
+
+
+OPS: Mapping[str, Op] = {
+    op.name: op
+    for op in (
+        Op("copy", "asynchronous copy to shared memory", "copy", TO_SHARED, MULTICAST, copy, written, clips=True),
+        Op("load", "from memory to registers", "load", ("registers", "tensor"), {}, copy, written, clips=True),
+        Op("store", "from registers or shared memory", "store", ("tensor", "buffer"), {}, copy, written, clips=True),
+        Op("mma", "a @ b on the tensor cores", "tensor", PRODUCT, PRODUCT_ATTRIBUTES, _multiply, accumulated),
+        Op("mac", "a @ b on the fp32 lanes", "vector", PRODUCT, PRODUCT_ATTRIBUTES, _multiply, accumulated),
+        Op("move", "between registers and shared memory", "vector", ("dst", "a"), {}, copy, written),
+        Op("fill", "one value everywhere", "vector", ("dst",), {"value": "float"}, fill, written),
+        Op("sync", "waits and signals, nothing else", "vector", (), {}, nothing, written),
+        Op("mask", "hides what lies behind the row", "vector", ("dst", "a"), MASK, _mask, written),
+        Op("limit", "hides columns from `most` on", "vector", ("dst", "a"), LIMIT, _limit, written),
+        Op("requantize", "int32 to int8, exactly", "vector", ("dst", "acc", "bias?"), REQUANTIZE, requantized, written),
+        Op("bias", "add a row, clamp", "vector", ("dst", "acc", "bias?"), ACTIVATION, biased, written),
+        Op("cast", "to another format", "vector", ("dst", "a"), {}, unary(lambda a: a), written),
+        Op("add", "a + b", "vector", ("dst", "a", "b"), {}, binary(np.add), written),
+        Op("subtract", "a - b", "vector", ("dst", "a", "b"), {}, binary(np.subtract), written),
+        Op("multiply", "a * b", "vector", ("dst", "a", "b"), {}, binary(np.multiply), written),
+        Op("maximum", "the larger", "vector", ("dst", "a", "b"), {}, binary(np.maximum), written),
+        Op("relu", "max(a, 0)", "vector", ("dst", "a"), {}, unary(lambda a: np.maximum(a, 0)), written),
+        Op("exp", "e ** a", "vector", ("dst", "a"), {}, unary(_exp), written),
+        Op("reciprocal", "1 / a", "vector", ("dst", "a"), {}, unary(correct(lambda a: 1 / a)), written),
+        Op("rsqrt", "1 / sqrt(a)", "vector", ("dst", "a"), {}, unary(correct(lambda a: 1 / np.sqrt(a))), written),
+        Op("square", "a * a", "vector", ("dst", "a"), {}, unary(np.square), written),
+        Op("scale", "a * factor + offset", "vector", ("dst", "a"), SCALE, scaled, written),
+        Op("sum", "of the last axis", "vector", ("dst", "a"), ACCUMULATE, reduced(np.sum, np.add), accumulated),
+        Op("max", "of the last axis", "vector", ("dst", "a"), ACCUMULATE, reduced(np.max, np.maximum), accumulated),
+    )
+}  # fmt: skip
+
+
+class GpuFamily:
+    """The GPU family, as the engine sees it (see `family.Family`)."""
+
+    name = "gpu"
+    spec_model = Gpu
+    ops = OPS
+
+    def spaces(self, machine: Machine) -> Mapping[str, int]:
+        """Bytes of each on-chip space of one block."""
+        spec = gpu(machine).occupancy
+        return {"shared": spec.shared_per_block - spec.shared_reserved, "registers": spec.registers}
+
+    def tensor_memory(self, role: Role, machine: Machine) -> str:
+        """All tensors lie in global memory."""
+        return gpu(machine).global_memory
+
+    def engines(self, machine: Machine) -> tuple[str, ...]:
+        """Engine names of one SM, in order of completion within a tick."""
+        return cost.ENGINES
+
+    def launch_ticks(self, machine: Machine) -> tuple[int, int]:
+        """See `family.Family`."""
+        spec = gpu(machine)
+        launch = round(spec.launch * machine.clock_hz * TICKS_PER_CYCLE)
+        return launch + spec.block_start * TICKS_PER_CYCLE, spec.block_start * TICKS_PER_CYCLE
+
+    legal = staticmethod(legality.legal)
+    whole = staticmethod(occupancy.whole)
+    slots = staticmethod(occupancy.slots)
+    cost = staticmethod(cost.cost)
+    sustained_clock_hz = staticmethod(sustained_clock_hz)
+    opcodes: Mapping[str, int] = {}
+
+    def encode(self, instruction: Instruction, unit: int, program: Program, machine: Machine) -> object:
+        """No RTL is built yet."""
+        raise Unsupported("the RTL of the gpu family is not built")
+
+    def elaborate(self, machine: Machine) -> Mapping[str, int]:
+        """No RTL is built yet."""
+        raise Unsupported("the RTL of the gpu family is not built")
+
+
+FAMILY = GpuFamily()

@@ -1,0 +1,145 @@
+"""Which instructions a GPU can execute: spaces, formats, shapes. Not bounds, not order, not occupancy."""
+
+from __future__ import annotations
+
+import math
+
+from ..machine import Machine
+from ..program import Buffer, Instruction, Program, Region, Tensor
+from .spec import Gpu, MultiplyType, gpu
+
+Shape = tuple[int, ...]
+FLOAT_ONLY = ("exp", "reciprocal", "rsqrt", "scale", "mask", "limit")
+EPILOGUES = {"requantize": (("int32", "int8"),)}
+
+
+def legal(instruction: Instruction, unit: int, program: Program, machine: Machine) -> str | None:
+    """Why the machine cannot execute the instruction, or None."""
+    spec = gpu(machine)
+    if unit:
+        return f"unit {unit}: an SM has one of each engine, so it is 0"
+    owners = [program.buffer(r.name) or program.tensor(r.name) for r in instruction.operands]
+    if any(owner is None for owner in owners):
+        return "an operand is not declared"
+    shapes = [shape(r, program) for r in instruction.operands]
+    if instruction.op in ("copy", "load", "store"):
+        return _transfer(instruction, owners, shapes) or _multicast(instruction, program, spec)
+    buffers = [owner for owner in owners if isinstance(owner, Buffer)]
+    if len(buffers) < len(owners):
+        return "takes buffers only; a tensor must be loaded first"
+    if instruction.op in ("mma", "mac"):
+        return _product(instruction, buffers, shapes, spec)
+    if instruction.op == "move":
+        if {b.space for b in buffers} != {"registers", "shared"}:
+            return "moves between registers and shared memory"
+        if buffers[0].dtype != buffers[1].dtype:
+            return f"formats differ: {buffers[0].dtype} and {buffers[1].dtype}"
+        return None if math.prod(shapes[0]) == math.prod(shapes[1]) else _differ(shapes)
+    if any(b.space != "registers" for b in buffers):
+        return "works on registers; move it there first"
+    return _vector(instruction.op, buffers, shapes)
+
+
+def shape(region: Region, program: Program) -> Shape:
+    """The shape of a region of a declared tensor or buffer."""
+    if region.dims:
+        return tuple(dim.size for dim in region.dims)
+    owner = program.buffer(region.name) or program.tensor(region.name)
+    assert owner is not None, region.name
+    return owner.shape
+
+
+def _transfer(instruction: Instruction, owners: list[Buffer | Tensor | None], shapes: list[Shape]) -> str | None:
+    stores = instruction.op == "store"
+    local, remote = (owners[1], owners[0]) if stores else owners
+    if not isinstance(local, Buffer) or not isinstance(remote, Tensor):
+        return "one side must be a buffer, the other a tensor"
+    space = {"copy": "shared", "load": "registers"}.get(instruction.op)
+    if space and local.space != space:
+        return f"the destination must lie in {space}, not {local.space}"
+    if remote.dtype != local.dtype:
+        return f"formats differ: {local.dtype} and {remote.dtype}"
+    # Elements go in row-major order of both sides.
+    return None if math.prod(shapes[0]) == math.prod(shapes[1]) else _differ(shapes)
+
+
+def _multicast(instruction: Instruction, program: Program, spec: Gpu) -> str | None:
+    """A copy for several blocks of a cluster must be of the same part of the tensor for all of them."""
+    blocks = instruction.attribute("multicast", 1)
+    if blocks == 1 or instruction.op != "copy":
+        return None
+    if not isinstance(blocks, int) or not 1 <= blocks <= spec.copy_unit.most_multicast:
+        return f"multicast={blocks}; allowed: 1 to {spec.copy_unit.most_multicast}"
+    if not program.grid or program.grid[-1][1] % blocks:
+        return f"multicast={blocks}: the innermost grid variable must be a multiple of it"
+    name = program.grid[-1][0]
+    if any(variable == name for dim in instruction.operands[1].dims for variable, _ in dim.start.terms):
+        return f"multicast={blocks}: what is copied depends on {name}, so blocks side by side need other parts"
+    return None
+
+
+def _product(instruction: Instruction, buffers: list[Buffer], shapes: list[Shape], spec: Gpu) -> str | None:
+    acc, a, b = buffers
+    kind = spec.multiply_type(a.dtype)
+    if kind is None or b.dtype != a.dtype or acc.dtype != kind.accumulator:
+        have = ", ".join(f"{t.input} x {t.input} -> {t.accumulator}" for t in spec.tensor_cores.types)
+        return f"there is no {a.dtype} x {b.dtype} -> {acc.dtype}; there is: {have}"
+    if instruction.op == "mma":
+        reason = _tensor(kind, a, b, shapes, spec)
+        if reason:
+            return reason
+    elif a.space != "registers" and b.space != "registers":
+        return "takes one operand at least from registers"
+    if acc.space != "registers":
+        return f"the sum lies in registers, not {acc.space}"
+    k, n = shapes[2][-2:] if instruction.attribute("transpose", "no") == "no" else reversed(shapes[2][-2:])
+    flat = math.prod(shapes[2][:-2]) == 1
+    if not flat or shapes[1][-1] != k or shapes[0][-1] != n or math.prod(shapes[0][:-1]) != math.prod(shapes[1][:-1]):
+        return f"shapes do not match: {list(shapes[0])} = {list(shapes[1])} @ {list(shapes[2])}"
+    return None
+
+
+def _tensor(kind: MultiplyType, a: Buffer, b: Buffer, shapes: list[Shape], spec: Gpu) -> str | None:
+    if kind.engine != "tensor":
+        return f"the tensor cores do not multiply {a.dtype}; mac does"
+    if b.space != "shared" or a.space not in ("shared", "registers"):
+        return f"takes a from shared memory or registers and b from shared memory, not {a.space} and {b.space}"
+    step = spec.tensor_cores.column_step
+    return None if not shapes[0][-1] % step else f"{shapes[0][-1]} columns; a multiple of {step} is needed"
+
+
+def _vector(op: str, buffers: list[Buffer], shapes: list[Shape]) -> str | None:
+    formats = [b.dtype for b in buffers]
+    if op in ("sync", "fill"):
+        return None
+    if op in ("requantize", "bias"):
+        if op == "requantize" and (formats[1], formats[0]) not in EPILOGUES[op]:
+            return f"no {op} from {formats[1]} to {formats[0]}"
+        whole = formats[1] == "int32"
+        if op == "bias" and (formats[1] not in ("fp32", "int32") or formats[0].startswith("int") != whole):
+            return f"no {op} from {formats[1]} to {formats[0]}"
+        if len(formats) > 2 and (formats[2] != formats[1] or math.prod(shapes[2]) != shapes[1][-1]):
+            return f"the bias must be {shapes[1][-1]} elements of {formats[1]}"
+        same = shapes[0][-1] == shapes[1][-1] and math.prod(shapes[0]) == math.prod(shapes[1])
+        return None if same else _differ(shapes)
+    if op in FLOAT_ONLY and any(f.startswith("int") for f in formats):
+        return f"{op} works on floats, not {', '.join(formats)}"
+    if len({f.startswith("int") for f in formats}) > 1:
+        return f"integers and floats do not mix: {', '.join(formats)}"
+    if op in ("sum", "max"):
+        ok = shapes[0] == (*shapes[1][:-1], 1)
+    elif len(shapes) == 3:
+        ok = shapes[0] == shapes[1] and _broadcasts(shapes[2], shapes[1])
+    else:
+        ok = shapes[0] == shapes[1]
+    return None if ok else _differ(shapes)
+
+
+def _broadcasts(small: Shape, large: Shape) -> bool:
+    if len(small) > len(large):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(small), reversed(large), strict=False))
+
+
+def _differ(shapes: list[Shape]) -> str:
+    return f"shapes do not match: {', '.join(str(list(s)) for s in shapes)}"
