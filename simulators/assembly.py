@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeVar, get_args
 
-from .body import MAX_LOOP_DEPTH, MAX_NODES, MAX_TRIPS, BodyParser
+from .body import MAX_LOOP_DEPTH, MAX_NODES, BodyParser
 from .errors import BadInput, nearest
 from .formats import DTYPES, size_bytes
+from .legality import MAX_TRIPS
 from .lexer import MAX_INTEGER, Token
 from .program import Buffer, Place, Program, Role, Semaphore, Stream, Tensor
 from .rendering import render

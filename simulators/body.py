@@ -6,11 +6,11 @@ import math
 from collections.abc import Collection, Iterable
 
 from .errors import BadInput, nearest
+from .legality import MAX_TRIPS
 from .lexer import MAX_INTEGER, Lexer, Token
 from .program import Affine, Attribute, Buffer, Count, Dim, Instruction, Loop, Node, Region, Semaphore, Tensor
 
 MAX_LOOP_DEPTH = 16
-MAX_TRIPS = 10**9
 MAX_NODES = 200_000
 # A program computes its answer. Numbers written into it are scales and the like; a table of answers is refused.
 MAX_LITERAL_BYTES = 64 << 10
@@ -66,7 +66,7 @@ class BodyParser:
             raise lexer.error(
                 token, f"'{token.text}' is a {kind} variable already; allowed: a name not in use around it"
             )
-        trips = lexer.integer("trips", 1, MAX_TRIPS)
+        trips, terms = self._trips()
         if len(scope) - len(self.grid) >= MAX_LOOP_DEPTH:
             raise lexer.error(token, f"found a loop {MAX_LOOP_DEPTH + 1} deep; allowed: up to {MAX_LOOP_DEPTH}")
         lexer.expect("{", "'{' and the body of the loop")
@@ -74,7 +74,20 @@ class BodyParser:
         if not body:
             # Nothing takes no time: an engine could not step over a billion trips of it, nor time them.
             raise lexer.error(token, f"loop '{token.text}' is empty; allowed: one instruction or more")
-        return Loop(token.text, trips, body)
+        return Loop(token.text, trips, body, terms)
+
+    def _trips(self) -> tuple[int, tuple[tuple[str, int], ...]]:
+        """`16`, or `1 + 2*qb` of grid variables; whether there is a trip at every point is for `legality.py`."""
+        lexer = self.lexer
+        if lexer.peek().kind == "integer" and lexer.peek(1).kind == "{":
+            return lexer.integer("trips", 1, MAX_TRIPS), ()
+        token = lexer.peek()
+        if token.kind not in ("integer", "word", "-") or not self.grid:
+            return lexer.integer("trips", 1, MAX_TRIPS), ()
+        found = self._affine(tuple(self.grid))
+        if not found.terms and not 1 <= found.base <= MAX_TRIPS:
+            raise lexer.error(token, f"trips: found {found.base}; allowed: 1 to {MAX_TRIPS}")
+        return found.base, found.terms
 
     def _instruction(self, scope: tuple[str, ...]) -> Instruction:
         lexer = self.lexer

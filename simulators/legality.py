@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping
 from .errors import BadInput, Undefined, Unsupported, nearest
 from .family import Family, Op, family
 from .formats import DTYPES, size_bytes
+from .kinds import is_closed
 from .machine import Machine
-from .program import Affine, Buffer, Instruction, Loop, Node, Program, Region, Stream, Tensor
+from .program import Affine, Buffer, Instruction, Loop, Node, Program, Region, Stream, Tensor, instructions
 
 MAX_COUNT = 1 << 20  # of a semaphore, and of one wait or signal: no counter wraps
+MAX_TRIPS = 10**9
 Extents = Mapping[str, int]
 
 
@@ -19,12 +21,44 @@ def check_legality(program: Program, machine: Machine) -> None:
     """Raises BadInput (an unknown name, a wrong count), Unsupported (the machine cannot), Undefined (out of bounds)."""
     members = family(machine.family)
     _check_declarations(program, machine, members)
-    if program.instances > machine.cores:
-        raise Unsupported(f"the grid has {program.instances} instances, but {machine.name} has {machine.cores} cores")
+    _check_place(program, machine, members)
     grid = dict(program.grid)
     for stream in program.streams:
-        for instruction, extents in _with_extents(stream.body, grid):
+        for instruction, extents in _with_extents(stream.body, grid, grid):
             _check_instruction(instruction, extents, stream, program, machine, members)
+    refused = members.whole(program, machine)
+    if refused:
+        raise Unsupported(f"{program.name}: {refused}")
+
+
+def _check_place(program: Program, machine: Machine, members: Family) -> None:
+    """Instances and where they run."""
+    if program.place == "static":
+        if program.instances > machine.cores:
+            raise Unsupported(
+                f"the grid has {program.instances} instances, but {machine.name} has {machine.cores} cores"
+            )
+        return
+    if program.place == "persistent":
+        if not is_closed(program):
+            raise Unsupported("instances of several kinds are dispatched, not persistent")
+        names = {name for name, _ in program.grid}
+        for stream in program.streams:
+            for instruction, _ in instructions(stream.body):
+                if names & _variables(instruction, program):
+                    where = f"stream {stream.name}: {instruction.op}"
+                    raise Unsupported(f"{where}: buffers of persistent instances cannot depend on the grid")
+    members.slots(program, machine)
+
+
+def _variables(instruction: Instruction, program: Program) -> set[str]:
+    """The variables on which the buffers and attributes of an instruction depend."""
+    found = {name for _, value in instruction.attributes if isinstance(value, Affine) for name, _ in value.terms}
+    for region in instruction.operands:
+        if region.slot is not None:
+            starts = (region.slot, *(dim.start for dim in region.dims))
+            found |= {name for start in starts for name, _ in start.terms}
+    return found
 
 
 def buffer_bytes(buffer: Buffer) -> int:
@@ -85,17 +119,21 @@ def _unique(names: list[str], kind: str) -> None:
         raise BadInput(f"{kind} '{twice[0]}' is declared twice")
 
 
-def _with_extents(nodes: tuple[Node, ...], extents: Extents) -> Iterator[tuple[Instruction, Extents]]:
+def _with_extents(nodes: tuple[Node, ...], extents: Extents, grid: Extents) -> Iterator[tuple[Instruction, Extents]]:
     """Each instruction of the text with the trips of every variable around it."""
     for node in nodes:
         if isinstance(node, Loop):
-            if node.trips < 1:
-                raise BadInput(f"loop {node.var}: {node.trips} trips; allowed: 1 or more")
+            if unknown := [name for name, _ in node.terms if name not in grid]:
+                hint = nearest(unknown[0], grid)
+                raise BadInput(f"loop {node.var}: its trips depend on '{unknown[0]}', which is no grid variable{hint}")
+            least, most = _range(Affine(node.trips, node.terms), grid)
+            if least < 1 or most > MAX_TRIPS:
+                raise BadInput(f"loop {node.var}: {least} to {most} trips; allowed: 1 to {MAX_TRIPS:,}")
             if node.var in extents:
                 raise BadInput(f"loop {node.var}: the variable is taken by a loop or the grid around it")
             if not node.body:
                 raise BadInput(f"loop {node.var} is empty; allowed: one instruction or more")
-            yield from _with_extents(node.body, {**extents, node.var: node.trips})
+            yield from _with_extents(node.body, {**extents, node.var: most}, grid)
         else:
             yield node, extents
 
@@ -114,8 +152,8 @@ def _check_instruction(  # noqa: PLR0917 - all that an instruction can be checke
         raise BadInput(f"{where}: {len(instruction.operands)} operands; {op.name} takes {', '.join(op.operands)}")
     _check_attributes(instruction, op, extents, where)
     _check_counts(instruction, program, where)
-    for region in instruction.operands:
-        _check_region(region, extents, program, where)
+    for position, region in enumerate(instruction.operands):
+        _check_region(region, extents, program, where, "w" if op.clips and not position else "r" if op.clips else "")
     target = program.tensor(instruction.operands[0].name) if instruction.operands else None
     if target is not None and target.role != "out":
         raise Undefined("input-written", where, f"{target.name} is an input")
@@ -156,7 +194,8 @@ def _check_counts(instruction: Instruction, program: Program, where: str) -> Non
             raise BadInput(f"{where}: {count.n} of semaphore {count.semaphore}; allowed: 1 to {MAX_COUNT:,}")
 
 
-def _check_region(region: Region, extents: Extents, program: Program, where: str) -> None:
+def _check_region(region: Region, extents: Extents, program: Program, where: str, clipped: str) -> None:
+    """`clipped`: what lies outside of a tensor is not read (`r`), or not written (`w`: it must begin inside)."""
     owner: Tensor | Buffer | None = program.tensor(region.name) or program.buffer(region.name)
     if owner is None:
         names = [t.name for t in program.tensors] + [b.name for b in program.buffers]
@@ -174,7 +213,11 @@ def _check_region(region: Region, extents: Extents, program: Program, where: str
         if dim.size < 1 or dim.step < 1:
             raise BadInput(f"{where}: {region.name} dimension {axis}: size and step must be 1 or more")
         low, high = _range(dim.start, extents)
-        high += (dim.size - 1) * dim.step
+        if clipped and isinstance(owner, Tensor):
+            if clipped == "r" or (low >= 0 and high < extent):
+                continue
+        else:
+            high += (dim.size - 1) * dim.step
         if low < 0 or high >= extent:
             detail = f"{region.name} dimension {axis} reaches {low}..{high}, but has 0..{extent - 1}"
             raise Undefined("bounds", where, detail)

@@ -76,7 +76,7 @@ class Machine(Chip):
 
     def at_clock(self, clock_hz: float) -> Machine:
         """The same chip at another clock: what is given in seconds stays, what is given in cycles goes with it."""
-        return Machine(**{**dict(self), "clock_hz": clock_hz})
+        return Machine(**{**{name: getattr(self, name) for name in Machine.model_fields}, "clock_hz": clock_hz})
 
     def seconds(self, ticks: int) -> float:
         """The time of `ticks`."""

@@ -65,7 +65,7 @@ def _body(nodes: tuple[Node, ...], scope: tuple[str, ...], depth: int) -> Iterat
         if isinstance(node, Instruction):
             yield INDENT * depth + render_instruction(node, scope)
         else:
-            yield f"{INDENT * depth}loop {_name(node.var)} {node.trips} {{"
+            yield f"{INDENT * depth}loop {_name(node.var)} {render_affine(Affine(node.trips, node.terms))} {{"
             yield from _body(node.body, (*scope, node.var), depth + 1)
             yield f"{INDENT * depth}}}"
 
