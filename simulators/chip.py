@@ -132,8 +132,8 @@ def settled(
         times = issued[issue.number]
         memory_bytes += times * sum(moved for _, moved in issue.traffic)
         if issue.multiply_adds:
-            buffer = program.buffer(issue.instruction.operands[1].name)
-            multiply_adds[buffer.dtype if buffer else ""] += times * issue.multiply_adds
+            factors = (program.buffer(region.name) for region in issue.instruction.operands[-1:])
+            multiply_adds.update({b.dtype: times * issue.multiply_adds for b in factors if b})
     seconds = machine.seconds(found.ticks)
     clock_hz = family(machine.family).sustained_clock_hz(seconds, multiply_adds, memory_bytes, machine)
     if clock_hz >= machine.clock_hz:

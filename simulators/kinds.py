@@ -23,18 +23,18 @@ class Kind:
 
 def is_closed(program: Program) -> bool:
     """Whether all instances make the same trips."""
-    return not any(loop.terms for stream in program.streams for loop in _loops(stream.body))
+    return not any(loop.terms for stream in program.streams for loop in loops(stream.body))
 
 
 def kinds(program: Program) -> tuple[Kind, ...]:
     """The kinds of `program`, in the order of their first instances."""
-    loops = [loop for stream in program.streams for loop in _loops(stream.body)]
-    names = {name for loop in loops for name, _ in loop.terms}
+    every = [loop for stream in program.streams for loop in loops(stream.body)]
+    names = {name for loop in every for name, _ in loop.terms}
     if not names:
         return (Kind(program, tuple(range(program.instances))),)
     found: dict[tuple[int, ...], list[int]] = {}
     for number, values in enumerate(points(program)):
-        found.setdefault(tuple(_trips(loop, values) for loop in loops), []).append(number)
+        found.setdefault(tuple(_trips(loop, values) for loop in every), []).append(number)
     closed = []
     for instances in found.values():
         values = point(program, instances[0])
@@ -69,8 +69,9 @@ def _close(nodes: tuple[Node, ...], values: dict[str, int]) -> tuple[Node, ...]:
     )
 
 
-def _loops(nodes: tuple[Node, ...]) -> Iterator[Loop]:
+def loops(nodes: tuple[Node, ...]) -> Iterator[Loop]:
+    """Every loop below `nodes`."""
     for node in nodes:
         if isinstance(node, Loop):
             yield node
-            yield from _loops(node.body)
+            yield from loops(node.body)

@@ -111,7 +111,10 @@ class Area:
                 start, rest = divmod(rest, stride)
                 starts.append(start)
             found = self._known[kind, flat] = len(self.boxes)
-            self.boxes.append(Box(holder, slot, tuple(starts), sizes, steps))
+            # What reaches beyond the end of a tensor is clipped there; that nothing else does is known before.
+            walks = zip(sizes, starts, steps, self.holders[holder].shape, strict=True)
+            inside = tuple(min(size, -(-(extent - start) // step)) for size, start, step, extent in walks)
+            self.boxes.append(Box(holder, slot, tuple(starts), inside, steps))
         return found
 
     def overlaps(self) -> tuple[Array, Array]:

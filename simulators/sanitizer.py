@@ -13,6 +13,7 @@ one engine and waited for by one stream: with two sources a count would not say 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,10 +21,11 @@ from .accesses import READ, WRITE, Accesses, Grid, collect
 from .errors import Unsupported
 from .family import family
 from .faults import Fault
+from .kinds import kinds, loops, point
 from .lines import Array, issued
 from .machine import Machine
 from .order import Order
-from .program import Affine, Buffer, Count, Loop, Node, Program, Tensor
+from .program import Affine, Buffer, Count, Loop, Node, Program, Tensor, instructions
 from .races import Race, RaceFinder
 from .regions import Area, Holder
 
@@ -52,7 +54,7 @@ def sanitize(program: Program, machine: Machine, limit: int = 10_000_000, max_fa
 
 
 def _sizes(program: Program, machine: Machine, limit: int) -> Iterator[Fault]:
-    total = sum(issued(stream.body) for stream in program.streams) * max(program.instances, 1)
+    total = _judged(program, machine)
     if total > limit:
         yield Fault("limit", program.name, f"issues {total:,} instructions; at most {limit:,} can be judged")
     spaces = family(machine.family).spaces(machine)
@@ -71,36 +73,41 @@ def _sizes(program: Program, machine: Machine, limit: int) -> Iterator[Fault]:
             yield Fault("limit", f"tensor {tensor.name}", detail)
 
 
-class _Sanitizer:
-    """One program on its way to a verdict. Instances share only tensors: each is judged alone, then all together."""
+def _judged(program: Program, machine: Machine) -> int:
+    """Instructions that are looked at: of dispatched instances, one of each kind, and all that touch outputs."""
+    if program.place == "static":
+        return sum(issued(stream.body) for stream in program.streams) * max(program.instances, 1)
+    outputs = {t.name for t in program.tensors if t.role == "out"}
+    total = 0
+    for kind in kinds(program):
+        rounds = -(-program.instances // machine.cores) if program.place == "persistent" else 1
+        for stream in kind.program.streams:
+            for instruction, times in instructions(stream.body):
+                touches = any(region.name in outputs for region in instruction.operands)
+                total += times * (rounds + (len(kind.instances) if touches else 0))
+    return total
 
-    def __init__(self, program: Program, machine: Machine, max_faults: int) -> None:
-        if any(c.core is not None for s in program.streams for c in _counts(s.body)):
-            raise Unsupported("the sanitizer does not know signals between cores")
-        self.program, self.ops, self.max_faults = program, family(machine.family).ops, max_faults
+
+def _in_turn(program: Program, machine: Machine) -> Program:
+    """A persistent program as one core runs it: the body of each stream goes once around for each of its instances."""
+    taken = {name for name, _ in program.grid} | {loop.var for stream in program.streams for loop in loops(stream.body)}
+    name = next(name for name in (f"turn{i or ''}" for i in range(len(taken) + 1)) if name not in taken)
+    rounds = -(-program.instances // machine.cores)
+    streams = tuple(replace(s, body=(Loop(name, rounds, s.body),)) for s in program.streams)
+    return replace(program, streams=streams)
+
+
+class _Instances:
+    """The instances of one kind. `order` is that of one, `lasting` that in which its buffers live: of a persistent
+    core, all of its instances one behind the other.
+    """
+
+    def __init__(self, program: Program, grids: list[Grid], machine: Machine) -> None:
+        self.program, self.grids = program, grids
         self.order = Order(program, machine)
-        owners: tuple[Buffer | Tensor, ...] = (*program.buffers, *program.tensors)
-        self.owners = {o.name: o for o in owners}
-        self.sizes = dict(program.grid)
-        points = np.ndindex(*self.sizes.values())
-        self.grids: list[Grid] = [dict(zip(self.sizes, map(int, at), strict=True)) for at in points]
+        self.lasting = Order(_in_turn(program, machine), machine) if program.place == "persistent" else self.order
 
-    def run(self) -> list[Fault]:
-        faults = [*self._out_of_bounds(), *self.order.faults]
-        if faults and (not self.order.ordered or any(f.kind in ("bounds", "input-written") for f in faults)):
-            return faults
-        found: list[Fault] = []
-        grids = self.grids if self._differ() else self.grids[:1]
-        for space in dict.fromkeys(b.space for b in self.program.buffers):
-            area = Area([Holder.of(b) for b in self.program.buffers if b.space == space])
-            for grid in grids:
-                found += self._judge(area, collect(self.order, self.ops, area, grid), grid)
-        for tensor in self.program.tensors:
-            if tensor.role == "out":
-                found += self._judge_output(tensor)
-        return found + faults
-
-    def _differ(self) -> bool:
+    def differ(self) -> bool:
         """Whether instances differ in more than the parts of tensors they touch."""
         variables = {name for name, _ in self.program.grid}
         affine: list[Affine] = []
@@ -111,10 +118,47 @@ class _Sanitizer:
                     affine += [region.slot, *(dim.start for dim in region.dims)]
         return any(name in variables for a in affine for name, _ in a.terms)
 
-    def _out_of_bounds(self) -> Iterator[Fault]:
+
+class _Sanitizer:
+    """One program on its way to a verdict. Instances share only tensors: each is judged alone, then all together."""
+
+    def __init__(self, program: Program, machine: Machine, max_faults: int) -> None:
+        if any(c.core is not None for s in program.streams for c in _counts(s.body)):
+            raise Unsupported("the sanitizer does not know signals between cores")
+        self.program, self.ops, self.max_faults = program, family(machine.family).ops, max_faults
+        self.kinds = [
+            _Instances(kind.program, [point(program, i) for i in kind.instances], machine) for kind in kinds(program)
+        ]
+        owners: tuple[Buffer | Tensor, ...] = (*program.buffers, *program.tensors)
+        self.owners = {o.name: o for o in owners}
+        self.sizes = dict(program.grid)
+
+    def run(self) -> list[Fault]:
+        faults: list[Fault] = []
+        for kind in self.kinds:
+            own = [*self._out_of_bounds(kind), *kind.lasting.faults]
+            faults += own
+            if own and (not kind.lasting.ordered or any(f.kind in ("bounds", "input-written") for f in own)):
+                return faults
+        found: list[Fault] = []
+        for kind in self.kinds:
+            grids = kind.grids if kind.differ() else kind.grids[:1]
+            for space in dict.fromkeys(b.space for b in self.program.buffers):
+                area = Area([Holder.of(b) for b in self.program.buffers if b.space == space])
+                for grid in grids:
+                    found += self._judge(area, collect(kind.lasting, self.ops, area, grid), grid, kind.lasting)
+            if found:
+                break
+        for tensor in self.program.tensors:
+            if tensor.role == "out":
+                found += self._judge_output(tensor)
+        return found + faults
+
+    def _out_of_bounds(self, kind: _Instances) -> Iterator[Fault]:
         """Checked on the extremes of each affine index: complete, since loops are boxes."""
-        for line in self.order.lines:
-            where = self.order.describe(line)
+        for line in kind.order.lines:
+            where = kind.order.describe(line)
+            clips = self.ops[line.instruction.op].clips
             for key, value in line.instruction.attributes:
                 if isinstance(value, Affine) and max(map(abs, line.extent(self.sizes, value))) > MAX_MAGNITUDE:
                     yield Fault("bounds", where, f"attribute {key} grows beyond {MAX_MAGNITUDE}")
@@ -131,86 +175,49 @@ class _Sanitizer:
                     continue
                 for axis, (dim, size) in enumerate(zip(region.dims, owner.shape, strict=False)):
                     low, high = line.extent(self.sizes, dim.start)
+                    begins = isinstance(owner, Tensor) and (owner.role != "out" or (low >= 0 and high < size))
+                    if clips and begins:  # outside it is read as zeros, and not stored
+                        continue
                     last = high + (dim.size - 1) * dim.step
                     if low < 0 or last >= size or dim.size < 1 or dim.step < 1:
                         detail = f"touches {low} to {last} of dimension {axis} of {owner.name}, which has {size}"
                         yield Fault("bounds", where, detail)
 
-    def _judge(self, area: Area, accesses: Accesses, grid: Grid) -> list[Fault]:
+    def _judge(self, area: Area, accesses: Accesses, grid: Grid, order: Order) -> list[Fault]:
         """Races and reads of what was never written."""
         if not len(accesses.region):
             return []
-        finder = RaceFinder(self.order, area, accesses)
+        finder = RaceFinder(order, area, accesses)
         faults: dict[tuple[int, int, str], Fault] = {}
         raced: set[int] = set()
         for race in finder.races():
             raced.add(race.region)
             one, two = (int(accesses.line[i]) for i in (race.first, race.second))
             if (one, two, race.kind) not in faults and len(faults) < self.max_faults:
-                faults[one, two, race.kind] = self._race(area, accesses, race, grid)
-        return [*faults.values(), *self._unwritten(area, finder, raced, grid)]
-
-    def _race(self, area: Area, accesses: Accesses, race: Race, grid: Grid) -> Fault:
-        first, second, kind = race.first, race.second, race.kind
-        lines = [self.order.lines[int(accesses.line[i])] for i in (first, second)]
-        texts = [
-            self.order.describe(line, int(accesses.execution[i]), grid)
-            for line, i in zip(lines, (first, second), strict=True)
-        ]
-        does = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("writes", "writes")}[kind]
-        regions = [area.text(int(accesses.region[i])) for i in (first, second)]
-        given = [name for name, queue in self.order.source_of.items() if queue == lines[0].queue]
-        counts = [name for name in given if self.order.waiter_of.get(name) == lines[1].stream]
-        ignored = [name for name in given if name not in self.order.waiter_of]
-        hint = "no semaphore goes from the one to the other"
-        if counts:
-            hint = f"{' and '.join(counts)} counts between them, but not enough"
-        elif ignored:
-            hint = f"it signals {' and '.join(ignored)}, for which nothing waits"
-        return Fault(
-            "race",
-            texts[1],
-            f"{kind}: {does[1]} {regions[1]}, but nothing says that {texts[0]}, which {does[0]} {regions[0]}, "
-            f"has completed; {hint}",
-        )
-
-    def _unwritten(self, area: Area, finder: RaceFinder, raced: set[int], grid: Grid) -> Iterator[Fault]:
-        accesses, count = finder.accesses, len(area.boxes)
-        written, read = np.full((2, count), np.iinfo(np.int64).max)
-        for flag, first in ((WRITE, written), (READ, read)):
-            of = accesses.flags & flag > 0
-            np.minimum.at(first, accesses.region[of], accesses.moment[of])
-        seen: set[int] = set()
-        for region in np.flatnonzero((read < np.iinfo(np.int64).max) & (written >= read)).tolist():
-            near = finder.near[finder.first[region] : finder.first[region + 1]].tolist()
-            if raced.intersection((region, *near)):
-                continue  # already named; whether the write comes first is what is not known
-            missing = area.uncovered(region, [r for r in near if written[r] < read[region]])
-            if missing is None:
-                continue
-            at = int(np.flatnonzero((accesses.region == region) & (accesses.moment == read[region]))[0])
-            line = int(accesses.line[at])
-            if line not in seen:
-                seen.add(line)
-                where = self.order.describe(self.order.lines[line], int(accesses.execution[at]), grid)
-                detail = f"reads {area.text(region)}, of which element {list(missing)} was never written"
-                yield Fault("uninitialised", where, detail)
+                faults[one, two, race.kind] = _race(area, accesses, race, grid, order)
+        return [*faults.values(), *_unwritten(area, finder, raced, grid)]
 
     def _judge_output(self, tensor: Tensor) -> list[Fault]:
         """Stores of one instance are ordered, those of two never meet, and together they cover the tensor."""
         area = Area([Holder.of(tensor)])
-        each = [collect(self.order, self.ops, area, grid) for grid in self.grids]
+        each = [
+            _Instance(kind.order, grid, collect(kind.order, self.ops, area, grid))
+            for kind in self.kinds
+            for grid in kind.grids
+        ]
         first, near = area.overlaps()
-        touched = np.array([np.bincount(a.region, minlength=len(area.boxes)) for a in each])
-        stored = np.array([np.bincount(a.region[a.flags & WRITE > 0], minlength=len(area.boxes)) for a in each])
-        regions = np.flatnonzero(stored.any(axis=0)).tolist()
+        touched, stored = np.zeros((2, len(area.boxes)), np.int64)
+        for instance in each:
+            touched += np.bincount(instance.accesses.region, minlength=len(area.boxes))
+            stored += np.bincount(instance.stored, minlength=len(area.boxes))
+        regions = np.flatnonzero(stored).tolist()
         faults: list[Fault] = []
         # The common case, told apart cheaply: each region is stored once, none is read, no two share an element.
-        once = not len(near) and touched.sum(axis=0).max(initial=0) <= 1 and bool((touched == stored).all())
+        once = not len(near) and touched.max(initial=0) <= 1 and bool((touched == stored).all())
         if not once:
             faults += self._meetings(area, each, (first, near))
-            for accesses, grid in zip(each, self.grids, strict=True):
-                faults += self._judge(area, accesses, grid)
+            for instance in each:
+                faults += self._judge(area, instance.accesses, instance.grid, instance.order)
         if not (once and sum(area.boxes[r].elements for r in regions) == area.holders[0].tile):
             zero = np.zeros(1, np.int64)
             rank = len(tensor.shape)
@@ -220,30 +227,93 @@ class _Sanitizer:
                 faults.append(Fault("unstored", f"tensor {tensor.name}", f"element {list(missing)} is never stored"))
         return faults
 
-    def _meetings(self, area: Area, each: list[Accesses], rows: tuple[Array, Array]) -> Iterator[Fault]:
+    def _meetings(self, area: Area, each: list[_Instance], rows: tuple[Array, Array]) -> Iterator[Fault]:
         """The first element stored by one instance and touched by another: nothing orders instances."""
         first, near = rows
         users: dict[int, dict[int, int]] = {}  # region -> instance -> one of its accesses
         stores: dict[int, int] = {}  # region -> instance
-        for instance, accesses in enumerate(each):
-            regions, sample = np.unique(accesses.region, return_index=True)
+        for number, instance in enumerate(each):
+            regions, sample = np.unique(instance.accesses.region, return_index=True)
             for region, access in zip(regions.tolist(), sample.tolist(), strict=True):
-                users.setdefault(region, {})[instance] = access
-            stores.update(dict.fromkeys(np.unique(accesses.region[accesses.flags & WRITE > 0]).tolist(), instance))
+                users.setdefault(region, {})[number] = access
+            stores.update(dict.fromkeys(np.unique(instance.stored).tolist(), number))
         for region, writer in stores.items():
             for other in (region, *near[first[region] : first[region + 1]].tolist()):
-                for instance, access in users.get(other, {}).items():
-                    if instance != writer:
-                        one = self._text(each[writer], users[region][writer], writer)
+                for number, access in users.get(other, {}).items():
+                    if number != writer:
+                        one = each[writer].text(users[region][writer])
                         detail = f"touches {area.text(other)}, which {one} stores on another core; nothing orders cores"
-                        yield Fault("race", self._text(each[instance], access, instance), detail)
+                        yield Fault("race", each[number].text(access), detail)
                         return
 
-    def _text(self, accesses: Accesses, access: int, instance: int) -> str:
-        line = self.order.lines[int(accesses.line[access])]
-        return self.order.describe(line, int(accesses.execution[access]), self.grids[instance])
+
+@dataclass(frozen=True, slots=True)
+class _Instance:
+    """What one instance does to one tensor."""
+
+    order: Order
+    grid: Grid
+    accesses: Accesses
+
+    @property
+    def stored(self) -> Array:
+        """The regions it stores, one for each store."""
+        found: Array = self.accesses.region[self.accesses.flags & WRITE > 0]
+        return found
+
+    def text(self, access: int) -> str:
+        """The instruction behind one access."""
+        line = self.order.lines[int(self.accesses.line[access])]
+        return self.order.describe(line, int(self.accesses.execution[access]), self.grid)
 
 
 def _counts(nodes: tuple[Node, ...]) -> Iterator[Count]:
     for node in nodes:
         yield from _counts(node.body) if isinstance(node, Loop) else (*node.waits, *node.signals)
+
+
+def _race(area: Area, accesses: Accesses, race: Race, grid: Grid, order: Order) -> Fault:
+    first, second, kind = race.first, race.second, race.kind
+    lines = [order.lines[int(accesses.line[i])] for i in (first, second)]
+    texts = [
+        order.describe(line, int(accesses.execution[i]), grid) for line, i in zip(lines, (first, second), strict=True)
+    ]
+    does = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("writes", "writes")}[kind]
+    regions = [area.text(int(accesses.region[i])) for i in (first, second)]
+    given = [name for name, queue in order.source_of.items() if queue == lines[0].queue]
+    counts = [name for name in given if order.waiter_of.get(name) == lines[1].stream]
+    ignored = [name for name in given if name not in order.waiter_of]
+    hint = "no semaphore goes from the one to the other"
+    if counts:
+        hint = f"{' and '.join(counts)} counts between them, but not enough"
+    elif ignored:
+        hint = f"it signals {' and '.join(ignored)}, for which nothing waits"
+    return Fault(
+        "race",
+        texts[1],
+        f"{kind}: {does[1]} {regions[1]}, but nothing says that {texts[0]}, which {does[0]} {regions[0]}, "
+        f"has completed; {hint}",
+    )
+
+
+def _unwritten(area: Area, finder: RaceFinder, raced: set[int], grid: Grid) -> Iterator[Fault]:
+    accesses, count = finder.accesses, len(area.boxes)
+    written, read = np.full((2, count), np.iinfo(np.int64).max)
+    for flag, first in ((WRITE, written), (READ, read)):
+        of = accesses.flags & flag > 0
+        np.minimum.at(first, accesses.region[of], accesses.moment[of])
+    seen: set[int] = set()
+    for region in np.flatnonzero((read < np.iinfo(np.int64).max) & (written >= read)).tolist():
+        near = finder.near[finder.first[region] : finder.first[region + 1]].tolist()
+        if raced.intersection((region, *near)):
+            continue  # already named; whether the write comes first is what is not known
+        missing = area.uncovered(region, [r for r in near if written[r] < read[region]])
+        if missing is None:
+            continue
+        at = int(np.flatnonzero((accesses.region == region) & (accesses.moment == read[region]))[0])
+        line = int(accesses.line[at])
+        if line not in seen:
+            seen.add(line)
+            where = finder.order.describe(finder.order.lines[line], int(accesses.execution[at]), grid)
+            detail = f"reads {area.text(region)}, of which element {list(missing)} was never written"
+            yield Fault("uninitialised", where, detail)

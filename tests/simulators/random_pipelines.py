@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from pydantic import BaseModel
 
-from presil.simulators import compiled, legality, memory
+from presil.simulators import chip, compiled, legality, memory
 from presil.simulators.family import Cost, Op, attribute_values
 from presil.simulators.machine import Machine, Memory
 from presil.simulators.program import Count, Instruction, Loop, Node, Program, Semaphore, Stream
@@ -29,6 +29,7 @@ Choose = Callable[[int, int], int]  # an integer between two, both included
 Rule = dict[str, list[Count]]
 
 ENGINES, LINKS, CORES = 5, 2, 3
+LAUNCH, BETWEEN = 100, 7  # ticks until the first instances start, and from a free slot to its next instance
 PRICE = {
     "busy": "int",
     "engine": "int",
@@ -60,6 +61,21 @@ class Priced:
     def legal(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> str | None:
         return None
 
+    def whole(self, program: Program, machine: Any) -> str | None:
+        return None
+
+    def slots(self, program: Program, machine: Any) -> int:
+        """As many as the name of the program ends in, of a dispatched one."""
+        return int(program.name.rpartition(" ")[2]) if program.place == "dispatch" else 1
+
+    def launch_ticks(self, machine: Any) -> tuple[int, int]:
+        return LAUNCH, BETWEEN
+
+    def sustained_clock_hz(
+        self, seconds: float, multiply_adds: Mapping[str, int], memory_bytes: int, machine: Any
+    ) -> float:
+        return float(machine.clock_hz)
+
     def cost(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> Cost:
         price = {
             "engine": 0,
@@ -86,7 +102,7 @@ def priced_machine() -> Machine:
 def priced_family() -> Iterator[Machine]:
     """While this is open, programs run on the machine it gives."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (compiled, legality, memory):
+        for module in (chip, compiled, legality, memory):
             patch.setattr(module, "family", lambda _: Priced())
         yield priced_machine()
 
