@@ -1,0 +1,72 @@
+"""What GPU kernels that live on memory bandwidth have in common: occupancy, and a closed-form guess of their time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from presil.simulators.gpu.cost import HALF_RATE, SPECIAL
+from presil.simulators.gpu.occupancy import REGISTER_BYTES, REGISTER_UNIT, WARP, WARPGROUP
+from presil.simulators.gpu.spec import gpu
+from presil.simulators.machine import Machine
+from presil.simulators.program import Affine, Loop, Node
+
+
+def refused(register_bytes: int, shared_bytes: int, machine: Machine) -> str | None:
+    """Why no SM holds a block of one warpgroup with buffers of that many bytes, or None."""
+    if _registers(register_bytes, machine) > gpu(machine).occupancy.registers_per_thread:
+        return "more registers than a thread has"
+    return None if resident(register_bytes, shared_bytes, machine) else "no SM holds a block"
+
+
+def resident(register_bytes: int, shared_bytes: int, machine: Machine) -> int:
+    """Blocks that one SM holds at once; with shared memory there is a warp of copies beside the warpgroup."""
+    limits = gpu(machine).occupancy
+    copies = WARP if shared_bytes else 0
+    registers = WARPGROUP * _registers(register_bytes, machine) + copies * limits.copy_registers
+    shared = shared_bytes + limits.shared_reserved
+    return min(
+        limits.blocks,
+        limits.threads // (WARPGROUP + copies),
+        limits.registers // (registers * REGISTER_BYTES),
+        limits.shared // shared if shared <= limits.shared_per_block else 0,
+    )
+
+
+def _registers(register_bytes: int, machine: Machine) -> int:
+    """Registers of one thread, as they are given out."""
+    needed = -(-register_bytes // (WARPGROUP * REGISTER_BYTES)) + gpu(machine).occupancy.register_overhead
+    return -(-needed // REGISTER_UNIT) * REGISTER_UNIT
+
+
+def lanes(op: str, machine: Machine) -> int:
+    """Elements a cycle of one vector instruction."""
+    unit = gpu(machine).vector
+    return unit.special_lanes if op in SPECIAL else unit.half_lanes if op in HALF_RATE else unit.lanes
+
+
+def counted(variable: str, trips: int, body: Callable[[Affine], Sequence[Node]]) -> tuple[Node, ...]:
+    """A loop over `body`, or `body` itself where there is one trip."""
+    if trips == 1:
+        return tuple(body(Affine()))
+    return (Loop(variable, trips, tuple(body(Affine.var(variable)))),)
+
+
+def cycles(  # noqa: PLR0917 - the parts of one kernel
+    blocks: int, held: int, read: float, written: float, vector: float, turns: int, machine: Machine
+) -> float:
+    """Blocks of `read` and `written` bytes and `vector` cycles, `held` on each SM at once.
+
+    A block alone waits for memory `turns` times; those beside it fill the gaps as far as memory and lanes can.
+    """
+    spec = gpu(machine)
+    memory = machine.memories[spec.global_memory]
+    part = written / (read + written)
+    turned = 1 + spec.turnaround * 2 * min(part, 1 - part)
+    active = min(machine.cores, blocks)
+    rate = memory.bandwidth * memory.efficiency / turned / machine.clock_hz / active
+    busy = max((read + written) / rate, (read + written) / spec.path.port_bytes_per_cycle / 2, vector)
+    latency = memory.latency * machine.clock_hz + spec.cache.latency + 2 * spec.barrier
+    alone = busy + turns * latency + spec.block_start
+    each = -(-blocks // machine.cores)
+    apart = max(busy, alone / min(held, each))
+    return (each - 1) * apart + alone + spec.launch * machine.clock_hz
