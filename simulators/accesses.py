@@ -53,7 +53,11 @@ def collect(order: Order, ops: Mapping[str, Op], area: Area, grid: Grid) -> Acce
                 *moments,
                 _flags(ops, line, grid) if position == 0 else np.full(count, READ, np.int8),
             ])  # fmt: skip
-    return Accesses(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    nothing_there = np.array([not box.elements for box in area.boxes], bool)  # wholly behind the end of a tensor
+    if nothing_there.any():
+        columns = [column[~nothing_there[columns[0]]] for column in columns]
+    return Accesses(*columns)
 
 
 def _numbers(area: Area, holder: int, line: Line, region: Region, grid: Grid) -> Array:

@@ -195,7 +195,7 @@ def _check_counts(instruction: Instruction, program: Program, where: str) -> Non
 
 
 def _check_region(region: Region, extents: Extents, program: Program, where: str, clipped: str) -> None:
-    """`clipped`: what lies outside of a tensor is not read (`r`), or not written (`w`: it must begin inside)."""
+    """`clipped`: what lies outside of a tensor is not read (`r`), or not written (`w`: only behind its end)."""
     owner: Tensor | Buffer | None = program.tensor(region.name) or program.buffer(region.name)
     if owner is None:
         names = [t.name for t in program.tensors] + [b.name for b in program.buffers]
@@ -214,7 +214,7 @@ def _check_region(region: Region, extents: Extents, program: Program, where: str
             raise BadInput(f"{where}: {region.name} dimension {axis}: size and step must be 1 or more")
         low, high = _range(dim.start, extents)
         if clipped and isinstance(owner, Tensor):
-            if clipped == "r" or (low >= 0 and high < extent):
+            if clipped == "r" or low >= 0:
                 continue
         else:
             high += (dim.size - 1) * dim.step

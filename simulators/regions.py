@@ -89,12 +89,15 @@ class Area:
     def number(
         self, holder: int, slot: Array, starts: Sequence[Array], sizes: Sequence[int], steps: Sequence[int]
     ) -> Array:
-        """The numbers of the regions with that slot and those starts, one per entry; all in bounds."""
+        """The numbers of the regions with that slot and those starts, one per entry.
+
+        All begin in bounds, or behind the end of a dimension, where there is nothing; what reaches there is clipped.
+        """
         owner = self.holders[holder]
         steps = [1 if size == 1 else step for size, step in zip(sizes, steps, strict=True)]
-        flat = slot * owner.tile
-        for start, stride in zip(starts, owner.strides, strict=True):
-            flat = flat + start * stride
+        flat = slot
+        for start, extent in zip(starts, owner.shape, strict=True):
+            flat = flat * (extent + 1) + np.minimum(start, extent)
         distinct, inverse = _distinct(flat)
         kind = (holder, tuple(sizes), tuple(steps))
         numbers = [self._number(kind, value) for value in distinct.tolist()]
@@ -105,14 +108,14 @@ class Area:
         found = self._known.get((kind, flat))
         if found is None:
             holder, sizes, steps = kind
-            slot, rest = divmod(flat, self.holders[holder].tile)
-            starts = []
-            for stride in self.holders[holder].strides:
-                start, rest = divmod(rest, stride)
-                starts.append(start)
+            shape = self.holders[holder].shape
+            starts: list[int] = []
+            slot = flat
+            for extent in reversed(shape):
+                slot, start = divmod(slot, extent + 1)
+                starts.insert(0, start)
             found = self._known[kind, flat] = len(self.boxes)
-            # What reaches beyond the end of a tensor is clipped there; that nothing else does is known before.
-            walks = zip(sizes, starts, steps, self.holders[holder].shape, strict=True)
+            walks = zip(sizes, starts, steps, shape, strict=True)
             inside = tuple(min(size, -(-(extent - start) // step)) for size, start, step, extent in walks)
             self.boxes.append(Box(holder, slot, tuple(starts), inside, steps))
         return found

@@ -175,7 +175,7 @@ class _Sanitizer:
                     continue
                 for axis, (dim, size) in enumerate(zip(region.dims, owner.shape, strict=False)):
                     low, high = line.extent(self.sizes, dim.start)
-                    begins = isinstance(owner, Tensor) and (owner.role != "out" or (low >= 0 and high < size))
+                    begins = isinstance(owner, Tensor) and (owner.role != "out" or low >= 0)
                     if clips and begins:  # outside it is read as zeros, and not stored
                         continue
                     last = high + (dim.size - 1) * dim.step

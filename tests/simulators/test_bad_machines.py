@@ -117,7 +117,7 @@ def test_the_error_holds_the_place_of_the_first_mistake():
 
 
 def test_extending_what_is_not_there():
-    message = "chip.yaml:1:10: extends: not a machine that can be extended (found 'tpu-v9', allowed: gemmini-16, "
+    message = "chip.yaml:1:10: extends: not a machine that can be extended (found 'tpu-v9', allowed: a100, gemmini-16, "
     assert refused("extends: tpu-v9\nname: x\n").startswith(message)
 
 

@@ -4,28 +4,28 @@ import math
 
 import pytest
 
+from presil.simulators.bound import peak_multiply_adds_per_cycle
 from presil.simulators.errors import BadInput
+from presil.simulators.family import family
 from presil.simulators.machine import MACHINES, load_machine, machine_names, parse_machine
-from presil.simulators.systolic.spec import Systolic
 
 V1 = (MACHINES / "tpu-v1.yaml").read_text(encoding="utf-8")
 
 
 def peak(name: str, dtype: str) -> float:
-    """Operations per second: two per multiply-add, every element of every array busy each cycle."""
+    """Operations per second: two per multiply-add, everything that multiplies busy each cycle."""
     machine = load_machine(name)
-    array = machine.spec.array
-    rate = next(t.rate for t in array.types if t.input == dtype)
-    return 2 * array.rows * array.columns * array.count * machine.cores * machine.clock_hz * rate
+    return 2 * peak_multiply_adds_per_cycle(dtype, machine) * machine.clock_hz
 
 
 @pytest.mark.parametrize("name", machine_names())
 def test_loads_with_a_source_for_every_figure(name):
     machine = load_machine(name)
     assert machine.name == name
-    assert isinstance(machine.spec, Systolic)
+    assert isinstance(machine.spec, family(machine.family).spec_model)
     assert set(machine.sources) == set(machine.figures)
-    assert {"clock_hz", "cores", "systolic.array.rows", "systolic.scratchpad"} <= set(machine.sources)
+    own = {"systolic": "systolic.array.rows", "gpu": "gpu.cache.capacity"}[machine.family]
+    assert {"clock_hz", "cores", own} <= set(machine.sources)
     assert all(source.strip() for source in machine.sources.values())
 
 
@@ -40,6 +40,12 @@ def test_the_machines_of_the_first_suite_are_there():
         ("tpu-v4", "bf16", 275e12),  # scaling-book, tpus.md
         ("tpu-v5e", "int8", 394e12),  # scaling-book, tpus.md
         ("tpu-v5e", "bf16", 197e12),  # scaling-book, tpus.md
+        ("a100", "bf16", 312e12),  # MAMF tables, as the rest
+        ("a100", "int8", 624e12),
+        ("a100", "fp32", 19.5e12),
+        ("h100", "bf16", 989e12),
+        ("h100", "fp8", 1979e12),
+        ("h200", "bf16", 989e12),
     ],
 )
 def test_peak_is_the_published_one(name, dtype, published):
@@ -112,6 +118,6 @@ def test_by_path(tmp_path):
 
 def test_unknown_name():
     with pytest.raises(
-        BadInput, match=r"unknown machine 'tpu-v11' \(did you mean 'tpu-v1'\?\); there are: gemmini-16, "
+        BadInput, match=r"unknown machine 'tpu-v11' \(did you mean 'tpu-v1'\?\); there are: a100, gemmini-16, "
     ):
         load_machine("tpu-v11")

@@ -31,6 +31,8 @@ from presil.simulators.program import (
     Tensor,
 )
 
+REGISTER_BYTES, THREADS = 4, 128  # threads of a warpgroup
+
 Regions = Callable[[dict[str, Affine]], Region]
 
 
@@ -77,11 +79,11 @@ class Epilogue:
 
 
 def registers_per_thread(tile: Tile, kind: MultiplyType, epilogue: Epilogue) -> int:
-    """Registers of 4 bytes that the buffers of one consumer take of each of its 128 threads."""
+    """Registers that the buffers of one consumer take of each of its threads."""
     sums = tile.rows // tile.consumers * tile.columns
     out = sums * size_bytes(epilogue.out) if epilogue.op else 0
-    bias = tile.columns * 4 if epilogue.bias else 0
-    return -(-(sums * 4 + out + bias) // 512)
+    bias = tile.columns * REGISTER_BYTES if epilogue.bias else 0
+    return -(-(sums * REGISTER_BYTES + out + bias) // (REGISTER_BYTES * THREADS))
 
 
 def shared_bytes(tile: Tile, dtype: str) -> int:
@@ -157,8 +159,9 @@ def _consumer(
     tile: Tile, kind: MultiplyType, epilogue: Epilogue, number: int, place: Place
 ) -> tuple[list[Buffer], list[Semaphore], Stream]:
     rows = tile.rows // tile.consumers
-    acc = Buffer(f"acc{number}", kind.accumulator, tile.y_shape, 1, "registers", 0)
-    at = rows * tile.columns * 4
+    base = number * REGISTER_BYTES * THREADS * registers_per_thread(tile, kind, epilogue)
+    acc = Buffer(f"acc{number}", kind.accumulator, tile.y_shape, 1, "registers", base)
+    at = base + rows * tile.columns * REGISTER_BYTES
     buffers = [acc]
     # `summed` counts multiplications, `taken` says that the sums may be overwritten, `stored` that the output may.
     counts = [
