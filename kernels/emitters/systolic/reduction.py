@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from ...operators.operator import Workload
 from ...space import Emitter
-from .recipe import OUTPUT, Pass, Recipe, joined
+from ..recipes import reduction
 from .rowwise import RowEmitter
 
-
-def recipe(workload: Workload, whole: bool) -> Recipe:
-    """The output carries the sum or maximum of the blocks so far."""
-    return Recipe(inputs=("x",), passes=(Pass((joined(workload.word("kind"), OUTPUT, "x"),)),), row_output=True)
-
-
-EMITTER: Emitter = RowEmitter("reduction", recipe)
+EMITTER: Emitter = RowEmitter("reduction", reduction)

@@ -8,7 +8,7 @@ from presil.simulators.formats import size_bytes
 from presil.simulators.machine import Machine
 from presil.simulators.systolic.spec import Systolic, systolic
 
-from .recipe import OUTPUT, Pass, Step
+from ..recipe import OUTPUT, Pass, Step
 from .rowplan import Plan
 
 

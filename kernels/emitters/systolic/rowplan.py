@@ -13,9 +13,9 @@ from presil.simulators.systolic.spec import Systolic
 from ...operators import operator
 from ...operators.operator import Workload
 from ...space import Schedule
+from ..recipe import OUTPUT, Pass, Recipe
 from .assemble import CORE
 from .blocking import ALIGNMENT, Shape
-from .recipe import OUTPUT, Pass, Recipe
 from .schedules import number
 from .tiling import Axis, cut
 

@@ -27,8 +27,8 @@ from presil.simulators.program import (
 )
 from presil.simulators.systolic.spec import Systolic
 
+from ..recipe import OUTPUT, Pass, Step
 from .blocking import Dims, filled, packed
-from .recipe import OUTPUT, Pass, Step
 from .rowplan import Plan
 from .tiling import Condition, Places, nest
 
@@ -139,7 +139,8 @@ class RowStreams:
             ends = true if self.recipe.row_output else frozenset({"first", "last"})
             return [self._step(each, i, places, ends) for i in range(len(each.steps))]
 
-        nodes = list(nest((self.column_axis,), block, conditions))
+        nodes: list[Node] = [self._instruction(step, each, outer, (), ()) for step in each.opening]
+        nodes += nest((self.column_axis,), block, conditions)
         return nodes + [self._instruction(step, each, outer, (), ()) for step in each.closing]
 
     def _step(self, each: Pass, position: int, places: Places, ends: frozenset[str]) -> Instruction:

@@ -13,9 +13,9 @@ from presil.simulators.systolic.spec import Systolic, systolic
 
 from ...operators.operator import Workload
 from ...space import Axis, Schedule, Space
+from ..recipe import Recipe
 from . import rowcycles, rowplan
 from .assemble import CORE, tensors
-from .recipe import Recipe
 from .rowplan import MOST_BLOCKS, Plan
 from .rowstreams import RowStreams
 from .schedules import number

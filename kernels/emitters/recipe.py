@@ -1,5 +1,7 @@
 """Operators along rows as recipes: which vector instructions a block of rows goes through, pass by pass.
 
+They hold for every family of machines; `recipes.py` has those of our operators.
+
 A recipe names its blocks: inputs and temporaries are [rows, columns], statistics [rows, 1], constants [columns]. The
 vector unit computes in fp32 whatever the format of its operands, so temporaries and statistics are fp32 and no cast is
 needed: the last step rounds once to the format of the output.
@@ -30,10 +32,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Once over the columns of a block of rows: `steps` at each block of columns, then `closing` on statistics."""
+    """Once over the columns of a block of rows: `opening`, `steps` at each block of columns, then `closing`.
+
+    The first and the last are on statistics.
+    """
 
     steps: tuple[Step, ...]
     closing: tuple[Step, ...] = ()
+    opening: tuple[Step, ...] = ()
 
     def reads(self, names: Iterable[str]) -> bool:
         """Whether a step at a block of columns reads one of `names`."""
@@ -54,7 +60,7 @@ class Recipe:
     @property
     def operations(self) -> tuple[str, ...]:
         """The vector instructions it takes, each once, in order."""
-        return tuple(dict.fromkeys(s.op for p in self.passes for s in (*p.steps, *p.closing)))
+        return tuple(dict.fromkeys(s.op for p in self.passes for s in (*p.opening, *p.steps, *p.closing)))
 
 
 def joined(op: str, target: str, source: str) -> Step:
