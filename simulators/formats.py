@@ -10,7 +10,9 @@ import numpy as np
 DTYPES: Mapping[str, np.dtype] = {
     "int8": np.dtype(np.int8),
     "int32": np.dtype(np.int32),
+    "fp8": np.dtype(ml_dtypes.float8_e4m3fn),  # OCP FP8 E4M3: no infinities, largest 448
     "bf16": np.dtype(ml_dtypes.bfloat16),
+    "fp16": np.dtype(np.float16),
     "fp32": np.dtype(np.float32),
 }
 

@@ -9,11 +9,13 @@ and shift depend on the depth alone: for independent int8 inputs, uniform over t
 deviation 5461 * sqrt(depth), and is brought to 40, so that outputs spread over int8 and few of them saturate. A depth
 of at most 2**16 keeps |acc| <= 2**30 and |acc + bias| within int32.
 
-Floats. bf16 times bf16 is exact in fp32 (16 significant bits of 24). A kernel may add the `depth` products, and the
-fp32 bias, in any order, each addition rounded to fp32; partial sums of any shape are such an order. With n additions,
-u = 2**-24 and gamma(n) = n*u / (1 - n*u) (Higham, 2002, section 4.2):
+Floats. fp8, bf16 or fp16 times the same is exact in fp32 (8, 16 and 22 significant bits of 24). A kernel may add the
+`depth` products, and the fp32 bias, in any order, each addition rounded to fp32; partial sums of any shape are such an
+order. With n additions, u = 2**-24 and gamma(n) = n*u / (1 - n*u) (Higham, 2002, section 4.2):
 
     |computed - exact| <= gamma(n) * (|x| |w| + |bias|),     n = depth - 1, and one more with a bias
+
+Products of fp32 numbers are rounded too, which is one more (Higham, section 3.1: an inner product of length n);
 
 and the reference's own rounding in float64 is gamma(n) with u = 2**-53. `relu` moves no two numbers apart. Where
 inputs are integers and |x| |w| + |bias| < 2**24, every partial sum in every order is an integer that fp32 holds: the
@@ -34,7 +36,13 @@ from .operator import Arrays, Parameter, TensorSpec, Workload
 from .patterns import chosen, generator, normal, whole
 from .rounding import EXACT_INTEGERS, FP64_UNIT, gamma, output_bound
 
-_OUTPUTS = {"int8": ("int32", "int8"), "bf16": ("fp32", "bf16")}
+_OUTPUTS = {
+    "int8": ("int32", "int8"),
+    "fp8": ("fp32", "bf16"),
+    "bf16": ("fp32", "bf16"),
+    "fp16": ("fp32",),  # sums of the widest inputs overflow fp16
+    "fp32": ("fp32",),
+}
 _MOST_INT8_DEPTH = 1 << 16
 _SPREAD = 40  # wanted standard deviation of int8 outputs
 _PRODUCT_SPREAD = 5461  # standard deviation of the product of two uniform int8 numbers: (256**2 - 1) / 12
@@ -43,11 +51,11 @@ _MULTIPLIER_BITS = 15
 _EXACT_DEPTH = 1024
 
 PARAMETERS = (
-    Parameter(name="dtype", doc="of the inputs", default="int8", words=("int8", "bf16"), always=True),
+    Parameter(name="dtype", doc="of the inputs", default="int8", words=tuple(_OUTPUTS), always=True),
     Parameter(
         name="out",
         doc="dtype of the output; int8 is requantised",
-        default_of={"int8": "int32", "bf16": "fp32"},
+        default_of={dtype: outputs[0] for dtype, outputs in _OUTPUTS.items()},
         words=("int32", "int8", "fp32", "bf16"),
     ),
     Parameter(name="bias", doc="adds a bias to each output channel", default="no", words=("no", "yes")),
@@ -110,7 +118,7 @@ def bias_values(workload: Workload, spec: TensorSpec, depth: int, seed: int, pat
 
 
 def product(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """The product x @ w in float64, for [.., m, k] and [.., k, n]: exact for int8, rounded as float64 does for bf16.
+    """The product x @ w in float64, for [.., m, k] and [.., k, n]: exact for int8, rounded as float64 does for floats.
 
     int8 goes through BLAS in fp32, in slices of k whose sums fp32 holds exactly. The float64 total is exact as well, as
     k * 2**14 is far below 2**53.
@@ -128,7 +136,7 @@ def product(x: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 def magnitude_product(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """At least |x| @ |w|, hardly more: computed in fp32, then widened by what fp32 may have lost."""
-    lost = 2 * gamma(x.shape[-1])
+    lost = 2 * gamma(x.shape[-1] + 1)
     return _fp32_product(np.abs(x), np.abs(w)).astype(np.float64) * (1 + lost)
 
 
@@ -155,7 +163,7 @@ def float_bound(
     workload: Workload, depth: int, magnitude: np.ndarray, inputs: Arrays, reference: np.ndarray | None
 ) -> np.ndarray:
     """The bound of the module's text. `magnitude` is |x| |w|; `reference` is needed for bf16 outputs only."""
-    additions = depth - 1
+    additions = depth if workload["dtype"] == "fp32" else depth - 1
     if workload["bias"] == "yes":
         additions += 1
         magnitude = magnitude + np.abs(inputs["bias"].astype(np.float64))

@@ -104,7 +104,7 @@ class Conv2d:
         """See `Operator`, and the derivation in `contraction.py`."""
         if workload["dtype"] == "int8":
             return {"y": np.zeros(self.tensors(workload)[-1].shape)}
-        reference = self.reference(workload, inputs)["y"] if workload["out"] == "bf16" else None
+        reference = self.reference(workload, inputs)["y"] if workload["out"] != "fp32" else None
         magnitude = _convolve(workload, inputs, contraction.magnitude_product)
         return {"y": contraction.float_bound(workload, depth(workload), magnitude, inputs, reference)}
 

@@ -25,7 +25,9 @@ class Elementwise:
         Parameter(name="kind", doc="what is computed", words=("add", "multiply", "relu")),
         Parameter(name="rows", doc="rows of the matrix", alike=64),
         Parameter(name="columns", doc="columns of the matrix", alike=64),
-        Parameter(name="dtype", doc="of all tensors", default="int8", words=("int8", "bf16", "fp32"), always=True),
+        Parameter(
+            name="dtype", doc="of all tensors", default="int8", words=("int8", "bf16", "fp16", "fp32"), always=True
+        ),
     )
 
     def validate(self, workload: Workload) -> None:
@@ -77,6 +79,9 @@ class Elementwise:
         )
 
 
+_EXPONENTS = {"fp32": 60, "bf16": 60, "fp16": 4}  # products of two stay far from the ends of the format
+
+
 def _operand(workload: Workload, spec: TensorSpec, seed: int, pattern: str) -> np.ndarray:
     rng = generator(seed, pattern, spec.name)
     product = workload["kind"] == "multiply"
@@ -89,7 +94,7 @@ def _operand(workload: Workload, spec: TensorSpec, seed: int, pattern: str) -> n
     elif pattern == "random":
         values = normal(rng, 3, spec)
     elif pattern == "extremes":
-        values = wide_exponents(rng, 60, spec)
+        values = wide_exponents(rng, _EXPONENTS[spec.dtype], spec)
     else:
         values = whole(rng, -15, 15, spec)  # sums and products have at most 8 bits: exact in bf16
     if pattern == "marker":  # neighbours along each axis differ in x, and z never hides it

@@ -77,7 +77,7 @@ class Matmul:
         """See `Operator`, and the derivation in `contraction.py`."""
         if workload["dtype"] == "int8":
             return {"y": np.zeros(self.tensors(workload)[-1].shape)}
-        reference = self.reference(workload, inputs)["y"] if workload["out"] == "bf16" else None
+        reference = self.reference(workload, inputs)["y"] if workload["out"] != "fp32" else None
         magnitude = contraction.magnitude_product(inputs["x"], inputs["w"])
         return {"y": contraction.float_bound(workload, workload.int("k"), magnitude, inputs, reference)}
 

@@ -21,10 +21,12 @@ from .contraction import accumulator_step
 from .operator import TensorSpec, Workload
 from .patterns import chosen, generator, normal, whole, wide_exponents
 
-_LARGEST = {"int8": 127, "bf16": 15}  # bf16: sums of 2**16 products stay below 2**24, hence exact
+_FLOATS = ("fp8", "bf16", "fp16", "fp32")
+_LARGEST = {"int8": 127, **dict.fromkeys(_FLOATS, 15)}  # sums of 2**16 products stay below 2**24, hence exact
+_WHOLE = {"fp8": 15, **dict.fromkeys(_FLOATS[1:], 255)}  # integers up to here are exact in the format
 _FULL_SCALE = 100  # int8 outputs that several probes add up to
 _EXACT_SUM = (1 << 24) - 65  # fp32 is exact below 2**24; leaves room for an integer bias of up to 64
-_EXPONENT = 30  # of `extremes`: sums of products stay far from the ends of fp32
+_EXPONENTS = {"fp8": 4, "bf16": 30, "fp16": 10, "fp32": 30}  # of `extremes`: sums stay far from the ends of fp32
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,9 @@ def operand(
     if pattern == "random":
         return normal(rng, 3, spec)
     if pattern == "integers":
-        most = max(1, min(255, math.isqrt(_EXACT_SUM // depth)))
+        most = max(1, min(_WHOLE[spec.dtype], math.isqrt(_EXACT_SUM // depth)))
         return whole(rng, -most, most, spec)
-    return wide_exponents(rng, _EXPONENT, spec)
+    return wide_exponents(rng, _EXPONENTS[spec.dtype], spec)
 
 
 def x_probes(probes: ProbePlan, spec: TensorSpec, depth: int, seed: int) -> np.ndarray:

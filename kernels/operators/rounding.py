@@ -11,7 +11,8 @@ FP64_UNIT = 2.0**-53
 EXACT_INTEGERS = 1 << 24  # fp32 holds every integer up to this one
 LEAST_NORMAL = 2.0**-126  # of fp32 and bf16; what is smaller may be flushed to zero
 
-_SIGNIFICAND_BITS: Mapping[str, int] = {"fp32": 24, "bf16": 8}
+_SIGNIFICAND_BITS: Mapping[str, int] = {"fp32": 24, "fp16": 11, "bf16": 8}
+_LEAST_EXPONENT: Mapping[str, int] = {"fp32": -125, "fp16": -13, "bf16": -125}  # of a normal number 0.5 to 1 times 2**e
 
 
 def gamma(operations: int, unit: float = FP32_UNIT) -> float:
@@ -22,7 +23,7 @@ def gamma(operations: int, unit: float = FP32_UNIT) -> float:
 def half_ulp(values: np.ndarray, dtype: str) -> np.ndarray:
     """Half the distance between neighbours of `dtype` at |values|: the most that rounding to nearest moves them."""
     _, exponent = np.frexp(np.abs(values))
-    half: np.ndarray = np.ldexp(0.5, np.maximum(exponent, -125) - _SIGNIFICAND_BITS[dtype])
+    half: np.ndarray = np.ldexp(0.5, np.maximum(exponent, _LEAST_EXPONENT[dtype]) - _SIGNIFICAND_BITS[dtype])
     return half
 
 

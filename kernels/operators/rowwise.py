@@ -24,7 +24,7 @@ EXTREME_KINDS = 6  # of rows of `extremes`
 PARAMETERS = (
     Parameter(name="rows", doc="independent rows", alike=64),
     Parameter(name="columns", doc="length of a row"),
-    Parameter(name="dtype", doc="of the tensors", default="fp32", words=("fp32", "bf16"), always=True),
+    Parameter(name="dtype", doc="of the tensors", default="fp32", words=("fp32", "bf16", "fp16"), always=True),
 )
 
 

@@ -13,6 +13,8 @@ from presil.simulators.errors import BadInput, Unsupported
 TEXTS = (
     "matmul:batch=2,m=6,n=8,k=40,dtype=int8,out=int8,bias=yes",
     "matmul:m=6,n=8,k=40,dtype=bf16,bias=yes",
+    "matmul:m=6,n=8,k=40,dtype=fp8",
+    "matmul:m=6,n=8,k=40,dtype=fp16",
     "conv2d:n=2,h=7,w=6,c=4,f=6,r=3,s=2,groups=2,dtype=int8,bias=yes",
     "elementwise:kind=add,rows=20,columns=30,dtype=int8",
     "reduction:kind=max,rows=20,columns=30,dtype=fp32",

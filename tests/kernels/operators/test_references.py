@@ -14,6 +14,8 @@ SMALL = (
     "matmul:m=1,n=6,k=9,dtype=int8,out=int8",
     "matmul:batch=3,m=2,n=5,k=7,dtype=bf16,bias=yes",
     "matmul:m=4,n=3,k=6,dtype=bf16,out=bf16,activation=relu",
+    "matmul:m=4,n=3,k=6,dtype=fp8,bias=yes",
+    "matmul:m=4,n=3,k=6,dtype=fp32",
     "conv2d:n=2,h=5,w=7,c=3,f=4,r=3,s=2,dtype=int8",
     "conv2d:n=1,h=9,w=8,c=6,f=8,r=3,s=2,stride=2,padding=1,dilation=2,groups=2,dtype=int8,out=int8,bias=yes",
     "conv2d:n=1,h=6,w=5,c=4,f=4,r=3,s=3,padding=1,groups=4,dtype=int8,out=int8,activation=relu",

@@ -78,7 +78,7 @@ def texts(draw):
         if p.name == "dtype" or (p.default_for(dtype) is not None and draw(st.booleans())):
             continue
         if p.name == "out":
-            words = ("int32", "int8") if dtype == "int8" else ("fp32", "bf16")
+            words = {"int8": ("int32", "int8"), "fp8": ("fp32", "bf16"), "bf16": ("fp32", "bf16")}.get(dtype, ("fp32",))
             given_values["out"] = draw(st.sampled_from(words))
         elif p.words:
             given_values[p.name] = draw(st.sampled_from(p.words))
@@ -126,7 +126,10 @@ def test_text_and_mapping_round_trip(drawn):
         ("matmul:m=1048577,n=2,k=3", "'m' is 1048577; a whole number from 1 to 1048576"),
         (f"matmul:m={'9' * 100},n=2,k=3", "a whole number from 1 to 1048576"),
         ("matmul:m=1048576,n=1048576,batch=1048576,k=2", "tensor 'x' of 1048576x1048576x2 has 2199023255552 elements"),
-        ("matmul:m=1,n=2,k=3,dtype=int9", "'dtype' is 'int9' (did you mean 'int8'?); one of: int8, bf16"),
+        (
+            "matmul:m=1,n=2,k=3,dtype=int9",
+            "'dtype' is 'int9' (did you mean 'int8'?); one of: int8, fp8, bf16, fp16, fp32",
+        ),
         ("matmul:m=1,n=2,k=3,dtype=int8,out=fp32", "'out' is 'fp32'; for dtype=int8 one of: int32, int8"),
         ("matmul:m=1,n=2,k=65537", "sums of 65537 int8 products can overflow int32; at most 65536"),
         ("conv2d:n=1,h=9,w=9,c=3,f=4,groups=2", "'c' is 3; a multiple of groups=2 is needed"),
