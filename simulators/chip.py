@@ -61,7 +61,7 @@ def run_chip(compiled: CompiledProgram, *, max_instructions: int, watch: Watch |
             folded.unfold(engine)
         return engine, ticks
 
-    if compiled.place == "static" or compiled.linked:
+    if compiled.place == "static":
         engine, ticks = run(compiled)
         return ChipRun(ticks, (Part(compiled, engine, 1, 0),))
     if len(compiled.kinds) == 1:

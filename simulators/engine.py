@@ -41,8 +41,8 @@ class StreamState:
     """Where one stream of one slot is."""
 
     __slots__ = (
-        "base", "blocked_on", "code", "core", "counters", "done", "engines", "instance", "issues", "pc", "priority",
-        "resume_at", "since", "slot", "taken", "text", "waited", "wake",
+        "base", "blocked_on", "code", "core", "counters", "done", "engines", "instance", "issues", "links", "pc",
+        "priority", "resume_at", "since", "slot", "taken", "text", "waited", "wake",
     )  # fmt: skip
 
     def __init__(self, slot: int, code: int, priority: int, program: CompiledProgram) -> None:
@@ -52,6 +52,7 @@ class StreamState:
         self.base = slot * len(program.initial)
         self.engines = self.core * len(program.engine_names)
         self.issues = self.core * program.issues
+        self.links = 0 if program.place == "static" else self.core * len(program.memories)
         self.instance = self.core
         self.text: Code = program.kinds[program.kind(self.core)][code]
         self.pc = 0
@@ -91,7 +92,8 @@ class Engine:
         self.engine_free = [0] * (cores * engines)
         self.in_flight: list[deque[tuple[int, Issue, StreamState, Any]]] = [deque() for _ in self.engine_free]
         self.completions = [functools.partial(self._complete, i // engines, i) for i in range(cores * engines)]
-        self.link_free = [0] * len(program.memories)
+        # Links are shared by all cores; of a dispatched grid each core has its share of them.
+        self.link_free = [0] * (len(program.memories) * (1 if program.place == "static" else cores))
         # Those who want an engine with links: it asks for them only when it is free itself, so nobody knows when.
         self.lines: list[deque[StreamState]] = [deque() for _ in self.engine_free]
         self.streams = [
@@ -281,12 +283,13 @@ class Engine:
         free = self.engine_free[engine]
         start = now if now > free else free  # noqa: FURB136 - the hot loop
         for link, _ in issue.links:
-            if self.link_free[link] > start:
-                stream.waited.append((f"link {self.program.memories[link]}", start, self.link_free[link]))
-                start = self.link_free[link]
+            until = self.link_free[stream.links + link]
+            if until > start:
+                stream.waited.append((f"link {self.program.memories[link]}", start, until))
+                start = until
         self.engine_free[engine] = start + issue.occupancy
         for link, ticks in issue.links:
-            self.link_free[link] = start + ticks
+            self.link_free[stream.links + link] = start + ticks
         if start > free:
             self._charge(engine, free, start, stream.waited)
         if stream.waited:

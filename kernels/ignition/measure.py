@@ -102,7 +102,10 @@ def busy_ticks(compiled: CompiledProgram) -> int:
     # Of alike instances one core takes the rounded number; of others none knows which takes what.
     share = compiled.instances if len(compiled.kinds) > 1 else -(-compiled.instances // compiled.cores)
     cores = compiled.cores if len(compiled.kinds) > 1 else 1
-    return max([*(e * share // compiled.instances // cores for e in engines.values()), *links.values()], default=0)
+    whole, parts = (
+        (links, engines) if compiled.place == "static" else ({}, engines | {-1 - k: t for k, t in links.items()})
+    )
+    return max([*(e * share // compiled.instances // cores for e in parts.values()), *whole.values()], default=0)
 
 
 def _counts(compiled: CompiledProgram) -> list[int]:

@@ -1,8 +1,9 @@
 """What GPU instructions cost: the only place with latencies.
 
 All SMs run the same program at the same pace, so each has its share of what they all use: the L2 and the memory. A
-transfer takes its engine for the slowest of: the port of the SM, its share of the L2, its share of the memory for what
-misses, and what may be outstanding (Little's law). The order of the blocks says how much misses (`locality.py`).
+transfer takes its engine for the slowest of: the port of the SM, its share of the L2, and what may be outstanding
+(Little's law); and the SM's share of the memory for what misses, which the engines of an SM use one behind the other.
+The order of the blocks says how much misses (`locality.py`).
 
   mma    M and N rounded up to whole instructions, K to whole steps, over the rate of the SM; or, where that is slower,
          its operands from shared memory: B once for every 64 rows, A once for every 256 columns (wgmma); with mma.sync
@@ -13,6 +14,7 @@ misses, and what may be outstanding (Little's law). The order of the blocks says
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ..family import Cost
 from ..formats import size_bytes
@@ -114,24 +116,23 @@ def _transfer(instruction: Instruction, program: Program, machine: Machine) -> C
     local = instruction.operands[1 if stores else 0]
     moved = math.prod(shape(local, program)) * size_bytes(tensor.dtype)
     share = shares(program, machine).of(instruction)
-    bytes_per_cycle = _rates(share, spec, machine)
-    work = [moved / spec.path.port_bytes_per_cycle, *(moved * part / rate for part, rate in bytes_per_cycle)]
+    cached = moved * share.cache * share.active / spec.cache.bytes_per_cycle
     latency = _latency(instruction, share, spec, machine)
     least = spec.copy_unit.setup if instruction.op == "copy" else 1
     outstanding = 0.0 if stores else moved * latency / spec.path.in_flight_bytes
-    occupancy = max(*work, outstanding, least)
-    price = _priced(instruction, spec, instruction.op, occupancy, latency)
-    memory = tensor.memory
+    occupancy = max(moved / spec.path.port_bytes_per_cycle, cached, outstanding, least)
+    link = math.ceil(moved * share.memory / _memory_bytes_per_cycle(share, spec, machine) * TICKS_PER_CYCLE)
+    late = max(link / TICKS_PER_CYCLE - occupancy, 0)  # the last byte comes when the memory has moved it
+    price = _priced(instruction, spec, instruction.op, occupancy, latency + late)
     touched = math.ceil(moved * share.memory)
-    return Cost(price.engine, price.occupancy, price.latency, traffic=((memory, touched),), issue=price.issue)
+    return replace(price, links=((tensor.memory, link),) if link else (), traffic=((tensor.memory, touched),))
 
 
-def _rates(share: Share, spec: Gpu, machine: Machine) -> tuple[tuple[float, float], tuple[float, float]]:
-    """(part of the bytes that goes there, bytes per cycle of one SM): of the L2, of the memory."""
+def _memory_bytes_per_cycle(share: Share, spec: Gpu, machine: Machine) -> float:
+    """The share of one SM. Memory that is read and written by turns loses time to each turn."""
     memory = machine.memories[spec.global_memory]
     turned = 1 + spec.turnaround * 2 * min(share.written, 1 - share.written)
-    dram = memory.bandwidth * memory.efficiency / turned / machine.clock_hz
-    return (share.cache, spec.cache.bytes_per_cycle / share.active), (share.memory, dram / share.active)
+    return memory.bandwidth * memory.efficiency / turned / machine.clock_hz / share.active
 
 
 def _latency(instruction: Instruction, share: Share, spec: Gpu, machine: Machine) -> float:

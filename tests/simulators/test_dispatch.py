@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from presil.simulators.errors import Undefined
-from presil.simulators.program import Count, Instruction, Loop, Node, Place, Program
+from presil.simulators.program import Count, Loop, Place, Program
 from presil.simulators.simulate import simulate
 from presil.simulators.timing import Timing
 
@@ -73,6 +73,14 @@ def test_the_emptiest_cores_are_served_first():
     assert timing.engines["core1.engine0"].busy_ticks == 10
 
 
+def test_a_core_has_its_own_share_of_a_link():
+    # Two engines of one core, 10 ticks each, both on link 0 for 15: the second starts at 115. Other cores do not matter.
+    streams = {"s": [step(0, 10, link0=15)], "t": [step(1, 10, link0=15)]}
+    with priced_family() as machine:
+        timing = agreed(gridded(pipeline(streams, {}), CORES, "dispatch"), machine)
+    assert timing.ticks == LAUNCH + 15 + 10
+
+
 def test_persistent_streams_do_not_wait_for_each_other():
     # Producer 4 ticks a firing, consumer 10, a ring of two. Each core has two instances of one firing: the producer
     # begins its second at 4. Consumer: 104 to 114, 114 to 124.
@@ -116,20 +124,8 @@ def test_a_deadlock_in_an_instance_is_named():
         simulate(program, machine)
 
 
-def _unlinked(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Without links: nothing but the dispatcher joins the cores."""
-    found: list[Node] = []
-    for node in nodes:
-        if isinstance(node, Instruction):
-            kept = tuple((k, v) for k, v in node.attributes if not k.startswith("link"))
-            found.append(replace(node, attributes=kept))
-        else:
-            found.append(replace(node, body=_unlinked(node.body)))
-    return tuple(found)
-
-
 def _drawn(seed: int, rounds: int) -> Program:
-    """A random pipeline without links that can be run again and again: its counts end as they begin."""
+    """A random pipeline that can be run again and again: its counts end as they begin."""
     chance = random.Random(seed)
     while True:
         program = random_pipeline(chance.randint, rounds)
@@ -140,10 +136,9 @@ def _drawn(seed: int, rounds: int) -> Program:
         ):
             break
     divisor = chance.randint(0, 3)
-    streams = tuple(replace(s, body=_unlinked(s.body)) for s in program.streams)
     if divisor:
-        streams = tuple(replace(s, body=issued(s.body, divisor)) for s in streams)
-    return replace(program, streams=streams)
+        program = replace(program, streams=tuple(replace(s, body=issued(s.body, divisor)) for s in program.streams))
+    return program
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -103,7 +103,7 @@ def test_operators():
 def test_one_operator():
     found = told("operators", "matmul")
     by_name = {parameter["name"]: parameter for parameter in found["parameters"]}
-    assert by_name["dtype"]["words"] == ["int8", "bf16"]
+    assert by_name["dtype"]["words"] == ["int8", "fp8", "bf16", "fp16", "fp32"]
     assert by_name["m"]["default"] is None
     assert "for example: matmul:m=64,n=64,k=64" in presil("operators", "matmul").output
 
