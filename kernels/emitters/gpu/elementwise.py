@@ -93,12 +93,12 @@ class ElementwiseEmitter:
             return "more slots than tiles"
         if workload.int("rows") <= (found.grid[0] * found.tiles - 1) * found.rows:
             return "a tile has no rows"
-        return streaming.refused(_registers(found), 0, machine)
+        return streaming.refused(_registers(found), 0, 0, machine)
 
     def prior_cycles(self, workload: Workload, machine: Machine, schedule: Schedule) -> float:
         """See `streaming.cycles`."""
         found = plan(workload, schedule)
-        held = streaming.resident(_registers(found), 0, machine)
+        held = streaming.resident(_registers(found), 0, 0, machine)
         blocks = found.grid[0] * found.grid[1]
         moved = found.tile_bytes * found.tiles
         vector = found.rows * found.columns * found.tiles / streaming.lanes(found.kind, machine)

@@ -11,22 +11,21 @@ from presil.simulators.machine import Machine
 from presil.simulators.program import Affine, Loop, Node
 
 
-def refused(register_bytes: int, shared_bytes: int, machine: Machine) -> str | None:
-    """Why no SM holds a block of one warpgroup with buffers of that many bytes, or None."""
+def refused(register_bytes: int, shared_bytes: int, copies: int, machine: Machine) -> str | None:
+    """Why no SM holds a block of one warpgroup and `copies` warps that copy, with buffers of those bytes, or None."""
     if _registers(register_bytes, machine) > gpu(machine).occupancy.registers_per_thread:
         return "more registers than a thread has"
-    return None if resident(register_bytes, shared_bytes, machine) else "no SM holds a block"
+    return None if resident(register_bytes, shared_bytes, copies, machine) else "no SM holds a block"
 
 
-def resident(register_bytes: int, shared_bytes: int, machine: Machine) -> int:
-    """Blocks that one SM holds at once; with shared memory there is a warp of copies beside the warpgroup."""
+def resident(register_bytes: int, shared_bytes: int, copies: int, machine: Machine) -> int:
+    """Blocks that one SM holds at once."""
     limits = gpu(machine).occupancy
-    copies = WARP if shared_bytes else 0
-    registers = WARPGROUP * _registers(register_bytes, machine) + copies * limits.copy_registers
+    registers = WARPGROUP * _registers(register_bytes, machine) + copies * WARP * limits.copy_registers
     shared = shared_bytes + limits.shared_reserved
     return min(
         limits.blocks,
-        limits.threads // (WARPGROUP + copies),
+        limits.threads // (WARPGROUP + copies * WARP),
         limits.registers // (registers * REGISTER_BYTES),
         limits.shared // shared if shared <= limits.shared_per_block else 0,
     )
@@ -42,6 +41,16 @@ def lanes(op: str, machine: Machine) -> int:
     """Elements a cycle of one vector instruction."""
     unit = gpu(machine).vector
     return unit.special_lanes if op in SPECIAL else unit.half_lanes if op in HALF_RATE else unit.lanes
+
+
+def shared_bytes_per_cycle(machine: Machine) -> int:
+    """Of shared memory of one SM."""
+    return gpu(machine).path.shared_bytes_per_cycle
+
+
+def missed(distance: int, machine: Machine) -> float:
+    """The part of bytes that comes from memory again where so many others have passed the L2 in between."""
+    return min(1.0, max(0.0, 2 * distance / gpu(machine).cache.capacity - 1))
 
 
 def counted(variable: str, trips: int, body: Callable[[Affine], Sequence[Node]]) -> tuple[Node, ...]:

@@ -1,0 +1,170 @@
+"""A recipe cut into blocks of rows for a GPU: where the rows lie, in how many pieces, and whether a block fits.
+
+A block is one warpgroup that takes some rows. They lie in its registers, each loaded once; or in shared memory, where a
+warp copies them piece by piece: whole, or, where a row is too long, into a ring, once for each pass that reads them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+from presil.simulators.formats import size_bytes
+from presil.simulators.machine import Machine
+from presil.simulators.program import Buffer
+
+from ..recipe import OUTPUT, Pass, Recipe
+from . import streaming
+
+WIDE = "fp32"  # of temporaries and statistics
+ALIGNMENT = 16  # bytes; of the widest load of one thread
+INPUT = "x"
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """`stages`: pieces in shared memory, 0 where rows lie in registers. `piece`: columns that a step is on at once."""
+
+    recipe: Recipe
+    rows: int
+    columns: int
+    piece: int
+    stages: int
+    persistent: bool
+    blocks: int
+    dtype: str
+    output_dtype: str
+
+    @property
+    def shared(self) -> bool:
+        """Whether rows lie in shared memory."""
+        return self.stages > 0
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of a row; the last may be narrower."""
+        return -(-self.columns // self.piece)
+
+    @property
+    def kept(self) -> bool:
+        """Whether a row is read from memory once."""
+        return not self.shared or self.stages == self.pieces
+
+    @property
+    def reading(self) -> tuple[Pass, ...]:
+        """The passes that read the rows."""
+        return tuple(p for p in self.recipe.passes if p.reads((INPUT,)))
+
+    @property
+    def tiles(self) -> int:
+        """Pieces that a block reads from memory."""
+        return self.pieces * (1 if self.kept else len(self.reading))
+
+    @property
+    def constant_slots(self) -> int:
+        """Pieces of the constants in shared memory."""
+        return self._ring(2)
+
+    @property
+    def output_slots(self) -> int:
+        """Pieces of the result in registers, where rows lie in shared memory."""
+        return 1 if self.recipe.row_output else self._ring(2)
+
+    def _ring(self, slots: int) -> int:
+        """At most `slots`; the ring of a persistent block must end where it starts."""
+        fitting = range(1, min(slots, self.pieces) + 1)
+        return max(n for n in fitting if not self.persistent or self.pieces % n == 0)
+
+    @property
+    def home(self) -> dict[Pass, str]:
+        """The register buffer that holds a piece of the rows in each pass, where they lie in shared memory.
+
+        The pass that makes the result makes it in place, so it has a ring that is being stored.
+        """
+        return {p: OUTPUT if self.makes_result(p) and not self.recipe.row_output else INPUT for p in self.reading}
+
+    @staticmethod
+    def makes_result(each: Pass) -> bool:
+        """Whether a pass writes the output."""
+        return any(step.target == OUTPUT for step in each.steps)
+
+    @functools.cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Packed from offset 0 of each space."""
+        recipe, piece = self.recipe, (self.rows, self.piece)
+        wanted: list[tuple[str, str, Shape, int, str]] = []
+        if self.shared:
+            wanted.append((f"{INPUT}s", self.dtype, piece, self.stages, "shared"))
+            wanted += [(f"{n}s", self.dtype, (self.piece,), self.constant_slots, "shared") for n in recipe.constants]
+            wanted += [(f"{n}b", self.dtype, (self.piece,), 1, "registers") for n in recipe.constants]
+            if INPUT in self.home.values():
+                wanted.append((f"{INPUT}b", self.dtype, piece, 1, "registers"))
+            if OUTPUT in self.home.values():
+                wanted.append((f"{OUTPUT}b", self.dtype, piece, self.output_slots, "registers"))
+        else:
+            wanted.append((f"{INPUT}b", self.dtype, (self.rows, self.columns), 1, "registers"))
+            wanted += [(f"{n}b", self.dtype, (self.columns,), 1, "registers") for n in recipe.constants]
+        wanted += [(f"{n}b", WIDE, piece, 1, "registers") for n in recipe.temporaries]
+        wanted += [(f"{n}b", WIDE, (self.rows, 1), 1, "registers") for n in recipe.statistics]
+        if recipe.row_output:
+            wanted.append((f"{OUTPUT}b", self.output_dtype, (self.rows, 1), 1, "registers"))
+        return _packed(wanted)
+
+    def bytes(self, space: str) -> int:
+        """Bytes of the buffers in `space`."""
+        return max((b.offset + _size(b) for b in self.buffers if b.space == space), default=0)
+
+
+def _packed(wanted: list[tuple[str, str, Shape, int, str]]) -> tuple[Buffer, ...]:
+    ends: dict[str, int] = {}
+    found = []
+    for name, dtype, shape, slots, space in wanted:
+        offset = -(-ends.get(space, 0) // ALIGNMENT) * ALIGNMENT
+        found.append(Buffer(name, dtype, shape, slots, space, offset))
+        ends[space] = offset + _size(found[-1])
+    return tuple(found)
+
+
+def _size(buffer: Buffer) -> int:
+    return buffer.slots * math.prod(buffer.shape) * size_bytes(buffer.dtype)
+
+
+def refused(plan: Plan, rows: int, machine: Machine) -> str | None:
+    """Why a plan cannot be, or is none of its own, in a few words that many schedules share, or None."""
+    if plan.shared and plan.stages > plan.pieces:
+        return "more stages than pieces"
+    if plan.persistent:
+        if not plan.shared:
+            return "loads to registers do not run ahead"
+        if plan.blocks <= machine.cores:
+            return "no core has a second block"
+        if plan.tiles % plan.stages:
+            return "the ring does not end where it starts"
+    return streaming.refused(plan.bytes("registers"), plan.bytes("shared"), _copies(plan), machine)
+
+
+def _copies(plan: Plan) -> int:
+    """Streams that only copy."""
+    return plan.shared + (plan.shared and bool(plan.recipe.constants))
+
+
+def cycles(plan: Plan, machine: Machine) -> float:
+    """See `streaming.cycles`. What a wave of blocks reads again comes from the L2 where it is small enough."""
+    held = (
+        1
+        if plan.persistent
+        else streaming.resident(plan.bytes("registers"), plan.bytes("shared"), _copies(plan), machine)
+    )
+    tile = plan.rows * plan.columns * size_bytes(plan.dtype)
+    again = 0 if plan.kept else len(plan.reading) - 1
+    written = plan.rows * size_bytes(plan.output_dtype) * (1 if plan.recipe.row_output else plan.columns)
+    missed = again * streaming.missed(tile * held * machine.cores, machine)
+    vector = 0.0
+    for each in plan.recipe.passes:
+        moves = 0.0 if not plan.shared else tile / streaming.shared_bytes_per_cycle(machine)
+        vector += moves + sum(plan.rows * plan.columns / streaming.lanes(s.op, machine) for s in each.steps)
+    turns = -(-plan.tiles // plan.stages) if plan.shared and not plan.kept else 1
+    return streaming.cycles(plan.blocks, held, tile * (1 + missed), written, vector, turns, machine)
