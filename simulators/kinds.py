@@ -63,10 +63,14 @@ def _trips(loop: Loop, values: dict[str, int]) -> int:
 
 
 def _close(nodes: tuple[Node, ...], values: dict[str, int]) -> tuple[Node, ...]:
-    return tuple(
-        node if isinstance(node, Instruction) else Loop(node.var, _trips(node, values), _close(node.body, values))
-        for node in nodes
-    )
+    """`nodes` at one point of the grid; a loop of no trips is left out."""
+    found: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Instruction):
+            found.append(node)
+        elif (trips := _trips(node, values)) > 0 and (body := _close(node.body, values)):
+            found.append(Loop(node.var, trips, body))
+    return tuple(found)
 
 
 def loops(nodes: tuple[Node, ...]) -> Iterator[Loop]:

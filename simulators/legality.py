@@ -127,7 +127,7 @@ def _with_extents(nodes: tuple[Node, ...], extents: Extents, grid: Extents) -> I
                 hint = nearest(unknown[0], grid)
                 raise BadInput(f"loop {node.var}: its trips depend on '{unknown[0]}', which is no grid variable{hint}")
             least, most = _range(Affine(node.trips, node.terms), grid)
-            if least < 1 or most > MAX_TRIPS:
+            if least < (0 if node.terms else 1) or not 1 <= most <= MAX_TRIPS:
                 raise BadInput(f"loop {node.var}: {least} to {most} trips; allowed: 1 to {MAX_TRIPS:,}")
             if node.var in extents:
                 raise BadInput(f"loop {node.var}: the variable is taken by a loop or the grid around it")

@@ -141,6 +141,8 @@ class Order:
         return len(sources) > 1 or len(waiters) > 1
 
     def _leftover(self) -> None:
+        if self.program.place == "dispatch":  # each instance finds its semaphores as they are at first
+            return
         for semaphore in self.program.semaphores:
             of = self.counts[semaphore.name]
             change = sum(n * len(line.place) for line, n in of.signals) - sum(

@@ -114,7 +114,7 @@ class Instruction:
 class Loop:
     """`trips` times `body`, with `var` counting from 0. A nest never names one variable twice.
 
-    `terms` are (grid variable, coefficient): an instance makes as many trips more. Never fewer than one in all.
+    `terms` are (grid variable, coefficient): an instance makes as many trips more, and where that is none, none.
     """
 
     var: str

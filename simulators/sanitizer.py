@@ -108,11 +108,13 @@ class _Instances:
         self.lasting = Order(_in_turn(program, machine), machine) if program.place == "persistent" else self.order
 
     def differ(self) -> bool:
-        """Whether instances differ in more than the parts of tensors they touch."""
-        variables = {name for name, _ in self.program.grid}
+        """Whether instances differ in more than the parts of tensors they touch, and in numbers they compute with."""
+        first = self.grids[0]
+        variables = {name for name in first if any(grid[name] != first[name] for grid in self.grids)}
         affine: list[Affine] = []
         for line in self.order.lines:
-            affine += [value for _, value in line.instruction.attributes if isinstance(value, Affine)]
+            accumulate = line.instruction.attribute("accumulate")
+            affine += [accumulate] if isinstance(accumulate, Affine) else []
             for region in line.instruction.operands:
                 if region.slot is not None:
                     affine += [region.slot, *(dim.start for dim in region.dims)]

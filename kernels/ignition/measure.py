@@ -102,10 +102,10 @@ def busy_ticks(compiled: CompiledProgram) -> int:
     # Of alike instances one core takes the rounded number; of others none knows which takes what.
     share = compiled.instances if len(compiled.kinds) > 1 else -(-compiled.instances // compiled.cores)
     cores = compiled.cores if len(compiled.kinds) > 1 else 1
-    whole, parts = (
-        (links, engines) if compiled.place == "static" else ({}, engines | {-1 - k: t for k, t in links.items()})
-    )
-    return max([*(e * share // compiled.instances // cores for e in parts.values()), *whole.values()], default=0)
+    parts, whole = list(engines.values()), list(links.values())
+    if compiled.place != "static":  # each core has its share of the links
+        parts, whole = parts + whole, []
+    return max([*(ticks * share // compiled.instances // cores for ticks in parts), *whole], default=0)
 
 
 def _counts(compiled: CompiledProgram) -> list[int]:

@@ -73,8 +73,12 @@ def _limit(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarr
     return np.where(seen, sources[0], LOWEST).astype(out.dtype).reshape(out.shape)
 
 
-def _exp(value: np.ndarray) -> np.ndarray:
-    found: np.ndarray = correct(np.exp)(value)
+def _exp(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarray:
+    """`e ** (a * factor - b)`: the product and the difference rounded to fp32 each, then the power."""
+    power = sources[0].astype(np.float32) * np.float32(attributes.get("factor", 1.0))
+    if len(sources) > 1:
+        power = power - sources[1].astype(np.float32)
+    found: np.ndarray = correct(np.exp)(power).astype(out.dtype).reshape(out.shape)
     return found
 
 
@@ -99,7 +103,7 @@ OPS: Mapping[str, Op] = {
         Op("multiply", "a * b", "vector", ("dst", "a", "b"), {}, binary(np.multiply), written),
         Op("maximum", "the larger", "vector", ("dst", "a", "b"), {}, binary(np.maximum), written),
         Op("relu", "max(a, 0)", "vector", ("dst", "a"), {}, unary(lambda a: np.maximum(a, 0)), written),
-        Op("exp", "e ** a", "vector", ("dst", "a"), {}, unary(_exp), written),
+        Op("exp", "e ** (a * factor - b)", "vector", ("dst", "a", "b?"), {"factor?": "float"}, _exp, written),
         Op("reciprocal", "1 / a", "vector", ("dst", "a"), {}, unary(correct(lambda a: 1 / a)), written),
         Op("rsqrt", "1 / sqrt(a)", "vector", ("dst", "a"), {}, unary(correct(lambda a: 1 / np.sqrt(a))), written),
         Op("square", "a * a", "vector", ("dst", "a"), {}, unary(np.square), written),
