@@ -26,13 +26,17 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`stages`: pieces in shared memory, 0 where rows lie in registers. `piece`: columns that a step is on at once."""
+    """`stages`: pieces in shared memory, 0 where rows lie in registers. `piece`: columns that a step is on at once.
+
+    A block takes `turns` times `rows` rows.
+    """
 
     recipe: Recipe
     rows: int
     columns: int
     piece: int
     stages: int
+    turns: int
     persistent: bool
     blocks: int
     dtype: str
@@ -64,14 +68,19 @@ class Plan:
         return self.pieces * (1 if self.kept else len(self.reading))
 
     @property
+    def slots(self) -> int:
+        """Of rows in registers: the next ones are on their way."""
+        return min(2, self.turns)
+
+    @property
     def constant_slots(self) -> int:
         """Pieces of the constants in shared memory."""
         return self._ring(2)
 
     @property
     def output_slots(self) -> int:
-        """Pieces of the result in registers, where rows lie in shared memory."""
-        return 1 if self.recipe.row_output else self._ring(2)
+        """Slots of the result in registers, where it is not made in place of rows that lie there."""
+        return self.slots if self.recipe.row_output else self._ring(2)
 
     def _ring(self, slots: int) -> int:
         """At most `slots`; the ring of a persistent block must end where it starts."""
@@ -105,17 +114,27 @@ class Plan:
             if OUTPUT in self.home.values():
                 wanted.append((f"{OUTPUT}b", self.dtype, piece, self.output_slots, "registers"))
         else:
-            wanted.append((f"{INPUT}b", self.dtype, (self.rows, self.columns), 1, "registers"))
+            wanted.append((f"{INPUT}b", self.dtype, (self.rows, self.columns), self.slots, "registers"))
             wanted += [(f"{n}b", self.dtype, (self.columns,), 1, "registers") for n in recipe.constants]
         wanted += [(f"{n}b", WIDE, piece, 1, "registers") for n in recipe.temporaries]
         wanted += [(f"{n}b", WIDE, (self.rows, 1), 1, "registers") for n in recipe.statistics]
         if recipe.row_output:
-            wanted.append((f"{OUTPUT}b", self.output_dtype, (self.rows, 1), 1, "registers"))
+            wanted.append((f"{OUTPUT}b", self.output_dtype, (self.rows, 1), self.output_slots, "registers"))
         return _packed(wanted)
 
     def bytes(self, space: str) -> int:
         """Bytes of the buffers in `space`."""
         return max((b.offset + _size(b) for b in self.buffers if b.space == space), default=0)
+
+    @property
+    def copying(self) -> int:
+        """Warps that copy."""
+        return (2 if self.recipe.constants else 1) if self.shared else 0
+
+    def resident(self, machine: Machine) -> int:
+        """Blocks that one SM holds at once."""
+        fit = streaming.resident(self.bytes("registers"), self.bytes("shared"), self.copying, machine)
+        return min(fit, 1) if self.persistent else fit
 
 
 def _packed(wanted: list[tuple[str, str, Shape, int, str]]) -> tuple[Buffer, ...]:
@@ -132,8 +151,10 @@ def _size(buffer: Buffer) -> int:
     return buffer.slots * math.prod(buffer.shape) * size_bytes(buffer.dtype)
 
 
-def refused(plan: Plan, rows: int, machine: Machine) -> str | None:
+def refused(plan: Plan, machine: Machine) -> str | None:
     """Why a plan cannot be, or is none of its own, in a few words that many schedules share, or None."""
+    if plan.shared and plan.turns > 1:
+        return "rows in shared memory come once"
     if plan.shared and plan.stages > plan.pieces:
         return "more stages than pieces"
     if plan.persistent:
@@ -143,28 +164,21 @@ def refused(plan: Plan, rows: int, machine: Machine) -> str | None:
             return "no core has a second block"
         if plan.tiles % plan.stages:
             return "the ring does not end where it starts"
-    return streaming.refused(plan.bytes("registers"), plan.bytes("shared"), _copies(plan), machine)
-
-
-def _copies(plan: Plan) -> int:
-    """Streams that only copy."""
-    return plan.shared + (plan.shared and bool(plan.recipe.constants))
+    return streaming.refused(plan.bytes("registers"), plan.bytes("shared"), plan.copying, machine)
 
 
 def cycles(plan: Plan, machine: Machine) -> float:
     """See `streaming.cycles`. What a wave of blocks reads again comes from the L2 where it is small enough."""
-    held = (
-        1
-        if plan.persistent
-        else streaming.resident(plan.bytes("registers"), plan.bytes("shared"), _copies(plan), machine)
-    )
-    tile = plan.rows * plan.columns * size_bytes(plan.dtype)
+    held = plan.resident(machine)
+    tile = plan.turns * plan.rows * plan.columns * size_bytes(plan.dtype)
     again = 0 if plan.kept else len(plan.reading) - 1
-    written = plan.rows * size_bytes(plan.output_dtype) * (1 if plan.recipe.row_output else plan.columns)
+    written = plan.turns * plan.rows * size_bytes(plan.output_dtype) * (1 if plan.recipe.row_output else plan.columns)
     missed = again * streaming.missed(tile * held * machine.cores, machine)
     vector = 0.0
     for each in plan.recipe.passes:
         moves = 0.0 if not plan.shared else tile / streaming.shared_bytes_per_cycle(machine)
-        vector += moves + sum(plan.rows * plan.columns / streaming.lanes(s.op, machine) for s in each.steps)
+        vector += moves + sum(
+            plan.turns * plan.rows * plan.columns / streaming.lanes(s.op, machine) for s in each.steps
+        )
     turns = -(-plan.tiles // plan.stages) if plan.shared and not plan.kept else 1
     return streaming.cycles(plan.blocks, held, tile * (1 + missed), written, vector, turns, machine)

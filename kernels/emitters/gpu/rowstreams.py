@@ -1,12 +1,14 @@
 """The streams of a block of rows on a GPU.
 
-In registers, one stream: load all pieces and the constants, go through the passes, store. In shared memory:
+In registers, one stream: load the constants and the first rows; by turns load the next rows and take the last ones
+through the passes and to memory. Loads are in order, so that constants are there when rows are. In shared memory:
 
     copies      pieces of the rows, once for each pass that reads them, or once in all
     constants   pieces of the constants
-    rows        each piece moves to registers and goes through the steps of the pass; the result is made in place
+    rows        each piece moves to registers and goes through the steps of the pass
 
-A wait that orders nothing is not written: what is never overwritten needs no word that it may be.
+The result is made in place of the rows. A wait that orders nothing is not written: what is never overwritten needs no
+word that it may be.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ BLOCK = "block"  # the grid variable
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of the rows: its number, its first column, its columns."""
+    """Columns of some rows: number of the rows in the block, number of the piece, its first column, its columns."""
 
+    turn: Affine
     index: Affine
     start: Affine
     columns: int
@@ -50,13 +53,10 @@ class RowStreams:
         self.initial: dict[str, int] = {}  # semaphores used so far
         if plan.shared:
             constants = (Stream("constants", self._constant_copies()),) if plan.recipe.constants else ()
-            self.streams: tuple[Stream, ...] = (
-                Stream("copies", self._copies()),
-                *constants,
-                Stream("rows", self._rows()),
-            )
+            rows = Stream("rows", self._rows(Affine()))
+            self.streams: tuple[Stream, ...] = (Stream("copies", self._copies()), *constants, rows)
         else:
-            self.streams = (Stream("rows", (*self._loads(), *self._rows())),)
+            self.streams = (Stream("rows", self._turns()),)
 
     @property
     def semaphores(self) -> tuple[Semaphore, ...]:
@@ -74,6 +74,7 @@ class RowStreams:
         return self._count(name, slots) if tiles > slots or self.plan.persistent else ()
 
     def _input_free(self) -> tuple[Count, ...]:
+        """That a piece of the rows in shared memory may be written again."""
         return self._free("free", self.plan.tiles, self.plan.stages)
 
     def _constants_free(self) -> tuple[Count, ...]:
@@ -82,41 +83,50 @@ class RowStreams:
     def _stored(self) -> tuple[Count, ...]:
         """That a slot of the result may be written again."""
         plan = self.plan
-        if not plan.shared:
-            return ()
-        return self._free("stored", 1 if self.recipe.row_output else plan.pieces, plan.output_slots)
+        if self.recipe.row_output:
+            return self._free("stored", plan.turns, plan.output_slots)
+        if plan.shared:
+            return self._free("stored", plan.pieces, plan.output_slots)
+        # In place of the rows, of which the first are loaded without asking.
+        return self._count("stored", (plan.slots - 1) * plan.pieces) if plan.turns > plan.slots else ()
 
     # Transfers.
 
-    def _loads(self) -> tuple[Node, ...]:
-        """All of a block to registers: a unit of `loaded` for each piece."""
-        loads = self._over(
-            lambda piece: [Instruction("load", (self._held(piece), self._source(piece)), signals=self._count("loaded"))]
-        )
-        return (
-            *loads,
-            *(
-                Instruction("load", (Region(f"{n}b", Affine()), Region(n)), signals=self._count("constants"))
-                for n in self.recipe.constants
-            ),
-        )
+    def _turns(self) -> tuple[Node, ...]:
+        """All rows of a block, in registers."""
+        # A result of one number a row is stored when the rows have been read.
+        freed = () if self.recipe.row_output else self._stored()
+        constants = (Instruction("load", (Region(f"{n}b", Affine()), Region(n))) for n in self.recipe.constants)
+        later = self.plan.turns - 1
+        first, last = self._loads(Affine(), ()), self._rows(Affine(later))
+        if not later:
+            return (*constants, *first, *last)
+
+        def turn(number: Affine) -> tuple[Node, ...]:
+            return (*self._loads(number + 1, freed), *self._rows(number))
+
+        return (*constants, *first, *counted("turn", later, turn), *last)
+
+    def _loads(self, turn: Affine, waits: tuple[Count, ...]) -> tuple[Node, ...]:
+        """Rows to registers: a unit of `loaded` for each piece."""
+
+        def load(piece: Piece) -> list[Node]:
+            operands = (self._held(piece), self._tensor(INPUT, piece))
+            return [Instruction("load", operands, (), waits, self._count("loaded"))]
+
+        return self._over(load, turn)
 
     def _copies(self) -> tuple[Node, ...]:
         plan = self.plan
 
-        def copy(turn: int) -> tuple[Node, ...]:
-            return self._over(
-                lambda piece: [
-                    Instruction(
-                        "copy",
-                        (self._slot(f"{INPUT}s", piece, turn), self._source(piece)),
-                        waits=self._input_free(),
-                        signals=self._count("full"),
-                    )
-                ]
-            )
+        def copies(number: int) -> tuple[Node, ...]:
+            def copy(piece: Piece) -> list[Node]:
+                operands = (self._slot(f"{INPUT}s", piece, number), self._tensor(INPUT, piece))
+                return [Instruction("copy", operands, (), self._input_free(), self._count("full"))]
 
-        return tuple(node for turn in range(plan.tiles // plan.pieces) for node in copy(turn))
+            return self._over(copy)
+
+        return tuple(node for number in range(plan.tiles // plan.pieces) for node in copies(number))
 
     def _constant_copies(self) -> tuple[Node, ...]:
         def copies(piece: Piece) -> list[Node]:
@@ -133,57 +143,49 @@ class RowStreams:
 
     # The passes.
 
-    def _rows(self) -> tuple[Node, ...]:
+    def _rows(self, turn: Affine) -> tuple[Node, ...]:
+        """Some rows through all passes, and the result to memory."""
         nodes: list[Node] = []
         if self.recipe.row_output and self._stored():
             nodes.append(Instruction("sync", waits=self._stored()))
-        for turn, each in enumerate(self.recipe.passes):
-            nodes += self._pass(each, turn)
+        for number, each in enumerate(self.recipe.passes):
+            nodes += self._pass(each, number, turn)
         if self.recipe.row_output:
-            block = Region(OUTPUT, None, (self._block_rows(), Dim(Affine(), 1)))
             # All steps up to here are in order; only the last one has to tell.
             nodes.append(Instruction("sync", signals=self._count("computed")))
-            operands = (block, Region(f"{OUTPUT}b", Affine()))
+            target = Region(OUTPUT, None, (self._block_rows(turn), Dim(Affine(), 1)))
+            operands = (target, Region(f"{OUTPUT}b", turn))
             nodes.append(Instruction("store", operands, (), self._count("computed"), self._stored()))
         return tuple(nodes)
 
-    def _pass(self, each: Pass, turn: int) -> list[Node]:
-        piece_of_none = Piece(Affine(), Affine(), self.plan.piece)
+    def _pass(self, each: Pass, number: int, turn: Affine) -> list[Node]:
+        whole = Piece(turn, Affine(), Affine(), self.plan.piece)
 
         def steps(piece: Piece) -> list[Node]:
-            nodes = self._arrivals(each, turn, piece)
             made = [self._step(step, each, piece) for step in each.steps]
-            if self.plan.makes_result(each) and not self.recipe.row_output:
-                made[-1] = replace(made[-1], signals=self._count("computed"))
-                target = Region(OUTPUT, None, (self._block_rows(), Dim(piece.start, piece.columns)))
-                operands = (target, self._operand(OUTPUT, each, piece))
-                return [*nodes, *made, Instruction("store", operands, (), self._count("computed"), self._stored())]
-            return [*nodes, *made]
+            if self.plan.shared:
+                made = [*self._moves(each, number, piece), *made]
+            elif not number:
+                made[0] = replace(made[0], waits=self._count("loaded"))
+            if not self.plan.makes_result(each) or self.recipe.row_output:
+                return [*made]
+            made[-1] = replace(made[-1], signals=self._count("computed"))
+            operands = (self._tensor(OUTPUT, piece), self._operand(OUTPUT, each, piece))
+            return [*made, Instruction("store", operands, (), self._count("computed"), self._stored())]
 
-        needs = [n for n in self.recipe.constants if each.reads((n,))]
-        head: list[Node] = []
-        if needs and not self.plan.shared:
-            head.append(Instruction("sync", waits=self._count("constants", n=len(self.recipe.constants))))
-        head += [self._step(step, each, piece_of_none) for step in each.opening]
-        return [*head, *self._over(steps), *(self._step(step, each, piece_of_none) for step in each.closing)]
+        opening = [self._step(step, each, whole) for step in each.opening]
+        closing = [self._step(step, each, whole) for step in each.closing]
+        return [*opening, *self._over(steps, turn), *closing]
 
-    def _arrivals(self, each: Pass, turn: int, piece: Piece) -> list[Node]:
-        """Waits for what a pass reads of a piece, and brings it to registers."""
+    def _moves(self, each: Pass, number: int, piece: Piece) -> list[Instruction]:
+        """What pass `number` reads of a piece, from shared memory to registers."""
         plan = self.plan
-        first = not turn
-        if not plan.shared:
-            return [Instruction("sync", waits=self._count("loaded"))] if first else []
-        last = turn == len(plan.reading) - 1
-        own = plan.home[each] == OUTPUT
-        moves: list[Node] = [
-            Instruction(
-                "move",
-                (self._operand(INPUT, each, piece), self._slot(f"{INPUT}s", piece, 0 if plan.kept else turn)),
-                (),
-                (*(self._count("full") if first or not plan.kept else ()), *(self._stored() if own else ())),
-                self._input_free() if last or not plan.kept else (),
-            )
-        ]
+        again, last = number and plan.kept, not plan.kept or number == len(plan.reading) - 1
+        waits = () if again else self._count("full")
+        if plan.home[each] == OUTPUT:
+            waits += self._stored()
+        operands = (self._operand(INPUT, each, piece), self._slot(f"{INPUT}s", piece, 0 if plan.kept else number))
+        rows = Instruction("move", operands, (), waits, self._input_free() if last else ())
         constants = [
             Instruction("move", (self._operand(n, each, piece), self._constant(f"{n}s", piece, piece.index)))
             for n in self.recipe.constants
@@ -192,7 +194,7 @@ class RowStreams:
         if constants:
             constants[0] = replace(constants[0], waits=self._count("constants_full"))
             constants[-1] = replace(constants[-1], signals=self._constants_free())
-        return [*moves, *constants]
+        return [rows, *constants]
 
     def _step(self, step: Step, each: Pass, piece: Piece) -> Instruction:
         operands = tuple(self._operand(name, each, piece) for name in (step.target, *step.sources))
@@ -205,36 +207,39 @@ class RowStreams:
 
     # Regions.
 
-    def _over(self, body: Callable[[Piece], Sequence[Node]]) -> tuple[Node, ...]:
-        """`body` for each piece of a row."""
-        plan = self.plan
-        whole, rest = divmod(plan.columns, plan.piece)
-        nodes = counted("c", whole, lambda c: body(Piece(c, c * plan.piece, plan.piece)))
+    def _over(self, body: Callable[[Piece], Sequence[Node]], turn: Affine | None = None) -> tuple[Node, ...]:
+        """`body` for each piece of some rows."""
+        width, turn = self.plan.piece, turn or Affine()
+        whole, rest = divmod(self.plan.columns, width)
+        nodes = counted("c", whole, lambda c: body(Piece(turn, c, c * width, width)))
         if rest:
-            nodes += tuple(body(Piece(Affine(whole), Affine(whole * plan.piece), rest)))
+            nodes += tuple(body(Piece(turn, Affine(whole), Affine(whole * width), rest)))
         return nodes
 
-    def _block_rows(self) -> Dim:
-        return Dim(Affine.var(BLOCK, self.plan.rows) if self.plan.blocks > 1 else Affine(), self.plan.rows)
+    def _block_rows(self, turn: Affine) -> Dim:
+        plan = self.plan
+        block = Affine.var(BLOCK, plan.turns * plan.rows) if plan.blocks > 1 else Affine()
+        return Dim(block + turn * plan.rows, plan.rows)
 
-    def _source(self, piece: Piece) -> Region:
-        return Region(INPUT, None, (self._block_rows(), Dim(piece.start, piece.columns)))
+    def _tensor(self, name: str, piece: Piece) -> Region:
+        return Region(name, None, (self._block_rows(piece.turn), Dim(piece.start, piece.columns)))
 
     def _held(self, piece: Piece) -> Region:
         """A piece of rows that lie in registers whole."""
         if self.plan.pieces == 1:
-            return Region(f"{INPUT}b", Affine())
-        return Region(f"{INPUT}b", Affine(), (Dim(Affine(), self.plan.rows), Dim(piece.start, piece.columns)))
+            return Region(f"{INPUT}b", piece.turn)
+        return Region(f"{INPUT}b", piece.turn, (Dim(Affine(), self.plan.rows), Dim(piece.start, piece.columns)))
 
-    def _slot(self, ring: str, piece: Piece, turn: int) -> Region:
-        """The slot of a ring for a piece, used `turn` times over the columns before."""
-        return Region(ring, piece.index + turn * self.plan.pieces, self._filled(piece))
+    def _slot(self, ring: str, piece: Piece, before: int) -> Region:
+        """The slot of a ring for a piece, used `before` times for each piece before."""
+        return Region(ring, piece.index + before * self.plan.pieces, self._filled(piece))
 
     def _constant(self, name: str, piece: Piece, slot: Affine) -> Region:
         part = () if piece.columns == self.plan.piece else (Dim(Affine(), piece.columns),)
         return Region(name, slot, part)
 
     def _filled(self, piece: Piece) -> tuple[Dim, ...]:
+        """The part of a buffer of one piece that is used."""
         if piece.columns == self.plan.piece:
             return ()
         return (Dim(Affine(), self.plan.rows), Dim(Affine(), piece.columns))
@@ -242,7 +247,9 @@ class RowStreams:
     def _operand(self, name: str, each: Pass, piece: Piece) -> Region:
         """The register region that a name of the recipe means at a piece."""
         plan = self.plan
-        if name in self.recipe.statistics or (name == OUTPUT and self.recipe.row_output):
+        if name == OUTPUT and self.recipe.row_output:
+            return Region(f"{name}b", piece.turn)
+        if name in self.recipe.statistics:
             return Region(f"{name}b", Affine())
         if name in self.recipe.temporaries:
             return Region(f"{name}b", Affine(), self._filled(piece))
@@ -250,7 +257,7 @@ class RowStreams:
             if plan.shared:
                 return self._constant(f"{name}b", piece, Affine())
             return Region(f"{name}b", Affine(), () if plan.pieces == 1 else (Dim(piece.start, piece.columns),))
-        if not plan.shared:  # the result takes the place of the rows
+        if not plan.shared:
             return self._held(piece)
         if plan.home[each] == OUTPUT:
             return self._slot(f"{OUTPUT}b", piece, 0)

@@ -22,6 +22,7 @@ from .schedules import ladder, number, tensors
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 STAGES: tuple[Choice, ...] = (2, 3, 4, 6, 8, "row")
+TURNS = (1, 2, 4, 8, 16, 32)
 NARROWEST = 512  # columns of a piece
 WHOLE = "row"
 
@@ -38,12 +39,13 @@ class RowEmitter:
     online: Callable[[Workload], Recipe] | None = None
 
     def space(self, workload: Workload, machine: Machine) -> Space:
-        """Where rows lie, rows of a block, columns of a piece, pieces in shared memory, how blocks follow."""
+        """Where rows lie, rows and columns at once, pieces in shared memory, turns of a block, how blocks follow."""
         axes = [
             Axis("hold", ("registers", "shared"), ordered=False),
             Axis("rows", ladder(workload.int("rows"), ROWS)),
             Axis("piece", _pieces(workload, machine)),
             Axis("stages", STAGES),
+            Axis("turns", TURNS),
             Axis("place", ("dispatch", "persistent"), ordered=False),
         ]
         if self.online is not None:
@@ -60,7 +62,9 @@ class RowEmitter:
             return "as many stages as pieces: the row is held whole"
         if self.online is not None and plan.pieces == 1 and schedule["sums"] == "online":
             return "one piece needs no sums online"
-        return rowplan.refused(plan, workload.int("rows"), machine)
+        if workload.int("rows") <= (plan.blocks * plan.turns - 1) * plan.rows:
+            return "a turn has no rows"
+        return rowplan.refused(plan, machine)
 
     def prior_cycles(self, workload: Workload, machine: Machine, schedule: Schedule) -> float:
         """See `rowplan.cycles`."""
@@ -89,7 +93,7 @@ class RowEmitter:
 
 @functools.lru_cache(maxsize=16)  # asked again at once: is it legal, how long will it take, emit it
 def _plan(emitter: RowEmitter, workload: Workload, schedule: Schedule) -> Plan:
-    columns, rows = workload.int("columns"), number(schedule, "rows")
+    columns, rows, turns = workload.int("columns"), number(schedule, "rows"), number(schedule, "turns")
     piece = number(schedule, "piece")
     pieces = -(-columns // piece)
     online = emitter.online is not None and schedule["sums"] == "online"
@@ -102,8 +106,9 @@ def _plan(emitter: RowEmitter, workload: Workload, schedule: Schedule) -> Plan:
         columns=columns,
         piece=piece,
         stages=stages,
+        turns=turns,
         persistent=schedule["place"] == "persistent",
-        blocks=-(-workload.int("rows") // rows),
+        blocks=-(-workload.int("rows") // (rows * turns)),
         dtype=workload.word("dtype"),
         output_dtype=operator(workload.operator).tensors(workload)[-1].dtype,
     )

@@ -20,7 +20,7 @@ from presil.simulators.simulate import simulate
 
 def prove(workload: Workload, machine: Machine, schedule: Schedule, pattern: str = "random") -> Program:
     """The program of a legal schedule, once it was found legal, free of races, right, and the same again as text."""
-    program = emitter(workload.operator, "systolic").lower(workload, machine, schedule)
+    program = emitter(workload.operator, machine.family).lower(workload, machine, schedule)
     assert parse(render(program)) == program
     check_legality(program, machine)
     assert sanitize(program, machine) == ()
