@@ -102,8 +102,8 @@ class ElementwiseEmitter:
         blocks = found.grid[0] * found.grid[1]
         moved = found.tile_bytes * found.tiles
         vector = found.rows * found.columns * found.tiles / streaming.lanes(found.kind, machine)
-        turns = -(-found.tiles // found.slots)
-        return streaming.cycles(blocks, held, len(found.inputs) * moved, moved, vector, turns, machine)
+        ring = (found.tiles, found.slots)
+        return streaming.cycles(blocks, held, len(found.inputs) * moved, moved, vector, ring, machine)
 
     def lower(self, workload: Workload, machine: Machine, schedule: Schedule) -> Program:
         """The program."""

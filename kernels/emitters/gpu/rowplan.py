@@ -180,5 +180,6 @@ def cycles(plan: Plan, machine: Machine) -> float:
         vector += moves + sum(
             plan.turns * plan.rows * plan.columns / streaming.lanes(s.op, machine) for s in each.steps
         )
-    turns = -(-plan.tiles // plan.stages) if plan.shared and not plan.kept else 1
-    return streaming.cycles(plan.blocks, held, tile * (1 + missed), written, vector, turns, machine)
+    ring = (plan.tiles, plan.stages) if plan.shared else (plan.turns, plan.slots)
+    side_by_side = 0 if plan.persistent else held
+    return streaming.cycles(plan.blocks, side_by_side, tile * (1 + missed), written, vector, ring, machine)

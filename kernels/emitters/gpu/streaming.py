@@ -61,11 +61,13 @@ def counted(variable: str, trips: int, body: Callable[[Affine], Sequence[Node]])
 
 
 def cycles(  # noqa: PLR0917 - the parts of one kernel
-    blocks: int, held: int, read: float, written: float, vector: float, turns: int, machine: Machine
+    blocks: int, held: int, read: float, written: float, vector: float, ring: tuple[int, int], machine: Machine
 ) -> float:
     """Blocks of `read` and `written` bytes and `vector` cycles, `held` on each SM at once.
 
-    A block alone waits for memory `turns` times; those beside it fill the gaps as far as memory and lanes can.
+    `ring`: tiles of a block, and how many of them are under way at once. A slot takes a new tile each time one has
+    come, gone through and left. Blocks side by side fill the gaps as far as memory and lanes can. `held` 0: blocks are
+    persistent, and each is asked for while the last one is worked on.
     """
     spec = gpu(machine)
     memory = machine.memories[spec.global_memory]
@@ -73,9 +75,11 @@ def cycles(  # noqa: PLR0917 - the parts of one kernel
     turned = 1 + spec.turnaround * 2 * min(part, 1 - part)
     active = min(machine.cores, blocks)
     rate = memory.bandwidth * memory.efficiency / turned / machine.clock_hz / active
-    busy = max((read + written) / rate, (read + written) / spec.path.port_bytes_per_cycle / 2, vector)
+    busy = max((read + written) / rate, read / spec.path.port_bytes_per_cycle, vector)
     latency = memory.latency * machine.clock_hz + spec.cache.latency + 2 * spec.barrier
-    alone = busy + turns * latency + spec.block_start
+    tiles, slots = ring
+    pace = max(busy, tiles / slots * (latency + busy / tiles))
+    alone = max(busy + latency, pace) + spec.block_start
     each = -(-blocks // machine.cores)
-    apart = max(busy, alone / min(held, each))
+    apart = max(busy, alone / min(held, each)) if held else pace
     return (each - 1) * apart + alone + spec.launch * machine.clock_hz
