@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .errors import Unsupported
 from .family import family
-from .kinds import kinds
+from .kinds import is_closed, kinds
 from .machine import Machine
 from .program import Count, Instruction, Loop, Node, Place, Program, instructions
 
@@ -38,6 +40,7 @@ class Issue:
     links: tuple[tuple[int, int], ...]
     traffic: tuple[tuple[str, int], ...]
     multiply_adds: int
+    operations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,24 @@ class CompiledProgram:
         return [code for codes in self.kinds for code in codes]
 
     @functools.cached_property
+    def every_issue(self) -> tuple[Issue, ...]:
+        """Every instruction of the text once, by number."""
+        steps = (step for code in self.all_codes for step in code.steps)
+        return tuple({step.number: step for step in steps if isinstance(step, Issue)}.values())
+
+    @functools.cached_property
+    def counts(self) -> Counter[int]:
+        """How often all instances together issue each instruction, by number."""
+        found: Counter[int] = Counter()
+        of_kind = Counter(self.kind_of) or Counter({0: self.instances})
+        for kind, codes in enumerate(self.kinds):
+            for code in codes:
+                for step, trips in zip(code.steps, code.open_trips, strict=False):
+                    if isinstance(step, Issue):
+                        found[step.number] += of_kind[kind] * math.prod(n for n in trips if n != NO_LIMIT)
+        return found
+
+    @functools.cached_property
     def shared(self) -> frozenset[int]:
         """Engines that several streams use."""
         if self.slots > 1:
@@ -127,16 +148,15 @@ def compile_program(program: Program, machine: Machine) -> CompiledProgram:
     engines = tuple(members.engines(machine))
     names = tuple(s.name for s in program.semaphores)
     index = _Index({n: i for i, n in enumerate(engines)}, {n: i for i, n in enumerate(names)}, tuple(machine.memories))
-    found: list[tuple[Code, ...]] = []
-    issues = 0
+    several = not is_closed(program)
+    if several:
+        program = _own_instructions(program)
     alike = kinds(program)
-    for kind in alike:
-        codes = []
-        for stream in kind.program.streams:
-            flattener = _Flattener(kind.program, machine, index, stream.unit, issues)
-            codes.append(flattener.flatten(stream.name, stream.body))
-            issues = flattener.next_number
-        found.append(tuple(codes))
+    made = _Made(program, machine, index, several)
+    found = tuple(
+        tuple(_Flattener(made, stream.unit).flatten(stream.name, stream.body) for stream in kind.program.streams)
+        for kind in alike
+    )
     kind_of = [0] * program.instances if len(alike) > 1 else []
     for number, kind in enumerate(alike if kind_of else ()):
         for instance in kind.instances:
@@ -145,8 +165,8 @@ def compile_program(program: Program, machine: Machine) -> CompiledProgram:
         name=program.name,
         program=program,
         cores=program.instances if static else min(program.instances, machine.cores),
-        kinds=tuple(found),
-        issues=issues,
+        kinds=found,
+        issues=made.count,
         engine_names=engines,
         semaphore_names=names,
         initial=tuple(s.initial for s in program.semaphores),
@@ -172,13 +192,55 @@ class _Index:
         return tuple((self.semaphores[c.semaphore], c.n) for c in counts)
 
 
+def _own_instructions(program: Program) -> Program:
+    """The same program, in which no instruction object stands in two places."""
+
+    def own(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        return tuple(replace(n, body=own(n.body)) if isinstance(n, Loop) else replace(n) for n in nodes)
+
+    return replace(program, streams=tuple(replace(s, body=own(s.body)) for s in program.streams))
+
+
+class _Made:
+    """The issues of a program. Those of several kinds are the same, with the same numbers and prices."""
+
+    def __init__(self, program: Program, machine: Machine, index: _Index, several: bool) -> None:
+        self.program, self.machine, self.index, self.several = program, machine, index, several
+        self.price = family(machine.family).cost
+        self.known: dict[int, Issue] = {}  # by the identity of the instruction
+        self.count = 0
+
+    def issue(self, node: Instruction, unit: int, variables: tuple[str, ...]) -> Issue:
+        """The issue of an instruction inside loops over `variables`."""
+        if self.several and id(node) in self.known:
+            return self.known[id(node)]
+        cost = self.price(node, unit, self.program, self.machine)
+        self.count += 1
+        made = Issue(
+            self.count - 1,
+            node,
+            f"{node.op} {', '.join(r.name for r in node.operands)}".rstrip(),
+            variables,
+            self.index.engines[cost.engine],
+            cost.occupancy,
+            cost.latency,
+            cost.issue,
+            self.index.counts(node.waits),
+            self.index.counts(node.signals),
+            tuple((self.index.memories.index(m), ticks) for m, ticks in cost.links),
+            cost.traffic,
+            cost.multiply_adds,
+            cost.operations,
+        )
+        self.known[id(node)] = made
+        return made
+
+
 class _Flattener:
     """Turns the tree of one stream into steps."""
 
-    def __init__(self, program: Program, machine: Machine, index: _Index, unit: int, first: int) -> None:
-        self.next_number = first
-        self.program, self.machine, self.index, self.unit = program, machine, index, unit
-        self.price = family(machine.family).cost
+    def __init__(self, made: _Made, unit: int) -> None:
+        self.made, self.unit = made, unit
         self.steps: list[Issue | LoopStep] = []
         self.open: list[tuple[int, ...]] = []
         self.variables: list[str] = []
@@ -186,7 +248,7 @@ class _Flattener:
         self.deepest = 0
 
     def flatten(self, name: str, body: tuple[Node, ...]) -> Code:
-        if self.program.place == "static":
+        if self.made.program.place == "static":
             self._nodes(body)
         else:
             self.trips.append(NO_LIMIT)
@@ -206,7 +268,7 @@ class _Flattener:
     def _nodes(self, nodes: tuple[Node, ...]) -> None:
         for node in nodes:
             if isinstance(node, Instruction):
-                self._add(self._issue(node))
+                self._add(self.made.issue(node, self.unit, tuple(self.variables)))
                 continue
             self._add((ENTER, len(self.trips)))
             self._loop(node)
@@ -221,22 +283,3 @@ class _Flattener:
         self._add((BACK, depth, loop.trips, target, executed))
         self.trips.pop()
         self.variables.pop()
-
-    def _issue(self, node: Instruction) -> Issue:
-        cost = self.price(node, self.unit, self.program, self.machine)
-        self.next_number += 1
-        return Issue(
-            self.next_number - 1,
-            node,
-            f"{node.op} {', '.join(r.name for r in node.operands)}".rstrip(),
-            tuple(self.variables),
-            self.index.engines[cost.engine],
-            cost.occupancy,
-            cost.latency,
-            cost.issue,
-            self.index.counts(node.waits),
-            self.index.counts(node.signals),
-            tuple((self.index.memories.index(m), ticks) for m, ticks in cost.links),
-            cost.traffic,
-            cost.multiply_adds,
-        )

@@ -118,10 +118,15 @@ class Engine:
                     observer.begin(core, core, True)
         if self.stop_after is not None and self.stop_after < self.program.instructions:
             self.env.run(until=self.stopped)
-            return self.now + self.skipped_ticks
+            return self.ticks
         self.env.run()
         if any(self.unfinished(s) for s in self.streams):
             raise self._deadlock()
+        return self.ticks
+
+    @property
+    def ticks(self) -> int:
+        """Ticks until now, with those that were jumped over."""
         return self.now + self.skipped_ticks
 
     @property
@@ -188,7 +193,8 @@ class Engine:
                 self._next_in_line(stream.engines + step.engine)
             stream.taken = 0
             stream.pc += 1
-            if step.issue and step.engine in shared:  # else nobody can come between it and the stream's next
+            # Of an engine of its own the stream need not wake before it is free: nobody can come between.
+            if step.issue and (step.engine in shared or step.issue > step.occupancy):
                 stream.resume_at = start + step.issue
                 yield At(env, step.issue, stream.priority)
                 stream.resume_at = -1

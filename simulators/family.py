@@ -28,7 +28,8 @@ class Cost:
     """The price of one instruction, in ticks.
 
     The engine is taken for `occupancy`; results and signals come `latency` after the start (latency >= occupancy > 0).
-    The stream can issue its next instruction `issue` after the start (issue <= occupancy).
+    The stream can issue its next instruction `issue` after the start: sooner than the engine is free again, or, where
+    it has to wait for the result, later.
     Each link in `links` is taken for its ticks from the start. `traffic` is in bytes per memory.
     """
 
@@ -39,6 +40,19 @@ class Cost:
     traffic: tuple[tuple[str, int], ...] = ()
     multiply_adds: int = 0
     issue: int = 0
+    operations: int = 0  # of vector lanes, one an element
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a chip does in `seconds`, as far as it takes power: multiply-adds by the dtype that is multiplied,
+    operations of vector lanes, bytes of memory.
+    """
+
+    seconds: float
+    multiply_adds: Mapping[str, int]
+    operations: int
+    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +107,8 @@ class Family(Protocol):
     def launch_ticks(self, machine: Any) -> tuple[int, int]:
         """Of a dispatched grid: ticks until its first instances start, and from a free slot to its next instance."""
 
-    def sustained_clock_hz(
-        self, seconds: float, multiply_adds: Mapping[str, int], memory_bytes: int, machine: Any
-    ) -> float:
-        """The clock that power allows for work that takes `seconds` at the machine's clock, its full one.
-
-        `multiply_adds` are by the dtype that is multiplied.
-        """
+    def sustained_clock_hz(self, activity: Activity, machine: Any) -> float:
+        """The clock that power allows for what takes `activity.seconds` at the machine's clock, its full one."""
 
     opcodes: Mapping[str, int]  # of the RTL
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .chip import ChipRun, Part, Settled, counted, issues, settled
+from .chip import ChipRun, Part, chip_ticks, counted, run_chip, runner, settled, stretched
 from .compiled import INSTANCE, CompiledProgram, Issue, compile_program
 from .engine import Engine, Observer, StreamState
 from .errors import ModelError, Unsupported
@@ -15,6 +15,7 @@ from .legality import check_legality
 from .machine import Machine
 from .memory import FunctionalMemory, check_size, require_stored
 from .program import Program
+from .tally import tally
 from .timeline import Timeline
 from .timing import EngineTime, Execution, Mode, Timing
 
@@ -42,14 +43,14 @@ def simulate(
     instruction would be as long as that, or its data too large to hold.
     """
     check_legality(program, machine)
-    if mode == "skip" and timeline is None and stop_after is None:
-        found = settled(compile_program(program, machine), machine, max_instructions=max_instructions)
-        return Execution(timing=_timing(found, machine, mode))
-    kept = machine
+    run = runner(max_instructions)
+    compiled = compile_program(program, machine)
+    kept, slower = compiled, machine
     if program.place != "static":  # the clock depends on how long the whole takes
-        compiled = compile_program(program, machine)
-        kept = settled(compiled, machine, max_instructions=max_instructions).machine
-    compiled = compile_program(program, kept)
+        kept, slower = settled(compiled, machine, chip_ticks(compiled, run))
+    if mode == "skip" and timeline is None and stop_after is None:
+        return Execution(timing=_timing(kept, run_chip(kept, run), slower, machine, mode))
+    compiled = kept
     steps = compiled.instructions if stop_after is None else min(compiled.instructions, stop_after)
     if (mode == "full" or timeline is not None) and steps > max_instructions:
         raise Unsupported(
@@ -72,9 +73,9 @@ def simulate(
         max_instructions=max_instructions,
         stop_after=stop_after,
     )
-    ticks = engine.run()
-    whole = ChipRun(ticks, (Part(compiled, engine, 1, 0),))
-    timing = _timing(Settled(compiled, whole, kept), machine, mode)
+    engine.run()
+    whole = ChipRun(engine.ticks, (Part(compiled, tally(engine), 1, 0),))
+    timing = _timing(compiled, whole, slower, machine, mode)
     if memory is None:
         return Execution(timing=timing)
     outputs, stored = memory.outputs()
@@ -91,95 +92,95 @@ def random_inputs(program: Program, seed: int = 0) -> dict[str, np.ndarray]:
     return {t.name: noise.integers(-8, 8, t.shape).astype(DTYPES[t.dtype]) for t in program.tensors if t.role != "out"}
 
 
-def _timing(found: Settled, machine: Machine, mode: Mode) -> Timing:
-    """What was counted, as a Timing. Every engine's busy and stall ticks add up to the whole.
+def _timing(compiled: CompiledProgram, run: ChipRun, slower: Machine, machine: Machine, mode: Mode) -> Timing:
+    """What was counted on `slower`, the machine at its kept clock. Busy and stall ticks of an engine add up to all.
 
     Cores that do the same are shown once, under the number of the first; where kinds of instances were timed apart,
     `core0` stands for the mean of all.
     """
-    compiled, run = found.compiled, found.run
     issued = counted(run)
     traffic = dict.fromkeys(compiled.memories, 0)
     multiply_adds = 0
-    for issue in issues(compiled):
+    for issue in compiled.every_issue:
         times = issued[issue.number]
         multiply_adds += times * issue.multiply_adds
         for memory, moved in issue.traffic:
             traffic[memory] += times * moved
-    engines = _engines(found) if run.whole else _mean_engines(found)
+    engines = _engines(compiled, run) if run.whole else _mean_engines(compiled, run)
+    ticks = stretched(run.ticks, slower, machine)
     return Timing(
-        ticks=found.ticks(machine),
+        ticks=ticks,
         clock_hz=machine.clock_hz,
         fidelity="event",
         mode=mode,
-        engines={name: _stretched(time, found, machine) for name, time in engines.items()},
+        engines={name: _stretched(time, ticks / run.ticks, ticks) for name, time in engines.items()},
         traffic_bytes=traffic,
-        executed_instructions=sum(part.engine.executed for part in run.parts),
+        executed_instructions=sum(part.tally.executed for part in run.parts),
         issued_instructions=issued.total(),
         multiply_adds=multiply_adds,
-        kept_clock_hz=found.machine.clock_hz,
+        kept_clock_hz=slower.clock_hz if slower is not machine else None,
     )
 
 
-def _engines(found: Settled) -> dict[str, EngineTime]:
+def _engines(compiled: CompiledProgram, run: ChipRun) -> dict[str, EngineTime]:
     """The engines of every core that was simulated."""
     engines = {}
-    for part in found.run.parts:
+    for part in run.parts:
         names = part.program.engine_names
         for index, reserved in enumerate(_busy(part)):
             taken = reserved
             core, name = index // len(names), names[index % len(names)]
-            stalls = {reason: t for (e, reason), t in sorted(part.engine.stalls.items()) if e == index}
-            rest = found.run.ticks - taken - sum(stalls.values())
-            if rest < 0 and part.engine.executed == part.engine.stop_after:
+            stalls = {reason: t for (e, reason), t in sorted(part.tally.stalls.items()) if e == index}
+            rest = run.ticks - taken - sum(stalls.values())
+            if rest < 0 and part.tally.ended:
                 taken += rest  # what it was taken for, but has not done yet
             elif rest < 0:
                 raise ModelError(f"engine {name} of core {core} accounts for {-rest} ticks too many")
             if rest > 0:
                 stalls["done"] = rest
-            several = found.compiled.cores > 1
+            several = compiled.cores > 1
             key = f"core{part.first + core}.{name}" if several else name
             engines[key] = EngineTime(busy_ticks=taken, stall_ticks=stalls)
     return engines
 
 
-def _mean_engines(found: Settled) -> dict[str, EngineTime]:
+def _mean_engines(compiled: CompiledProgram, run: ChipRun) -> dict[str, EngineTime]:
     """The engines of a mean core: all instances of all kinds, over the cores."""
-    names, cores = found.compiled.engine_names, found.compiled.cores
+    names, cores = compiled.engine_names, compiled.cores
     engines = {}
     for index, name in enumerate(names):
-        busy = sum(part.times * _busy(part)[index] for part in found.run.parts) // cores
+        busy = sum(part.times * _busy(part)[index] for part in run.parts) // cores
         stalls: Counter[str] = Counter()
-        for part in found.run.parts:
-            for (e, reason), ticks in part.engine.stalls.items():
-                if e == index and reason != "launch":
+        for part in run.parts:
+            for (e, reason), ticks in part.tally.stalls.items():
+                if e == index:
                     stalls[reason] += part.times * ticks
+        stalls["dispatch"] += (compiled.instances - cores) * compiled.between
         shared = {reason: ticks // cores for reason, ticks in sorted(stalls.items())}
-        rest = found.run.ticks - busy - sum(shared.values())
+        shared["launch"] = compiled.launch
+        rest = run.ticks - busy - sum(shared.values())
         engines[f"core0.{name}"] = EngineTime(busy_ticks=busy, stall_ticks={**shared, "done": rest})
     return engines
 
 
 def _busy(part: Part) -> list[int]:
     """Ticks for which each engine of each core was taken."""
-    program, issued = part.program, part.engine.issued
+    program, issued = part.program, part.tally.issued
     names = len(program.engine_names)
     busy = [0] * (program.cores * names)
-    found = [i for code in program.all_codes for i in code.steps if isinstance(i, Issue)]
     for core in range(program.cores):
-        for issue in found:
+        for issue in program.every_issue:
             busy[core * names + issue.engine] += issued[core * program.issues + issue.number] * issue.occupancy
     return busy
 
 
-def _stretched(time: EngineTime, found: Settled, machine: Machine) -> EngineTime:
-    """In ticks of the full clock; what rounding leaves goes to `done`."""
-    if found.machine.clock_hz == machine.clock_hz:
+def _stretched(time: EngineTime, ratio: float, whole: int) -> EngineTime:
+    """In ticks of the full clock, `whole` in all; what rounding leaves goes to `done`."""
+    if ratio == 1:
         return time
-    ratio = machine.clock_hz / found.machine.clock_hz
     busy = int(time.busy_ticks * ratio)
     stalls = {reason: int(ticks * ratio) for reason, ticks in time.stall_ticks.items()}
-    rest = found.ticks(machine) - busy - sum(stalls.values())
+    rest = whole - busy - sum(stalls.values())
     return EngineTime(busy_ticks=busy, stall_ticks={**stalls, "done": stalls.get("done", 0) + rest})
 
 

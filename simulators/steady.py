@@ -59,6 +59,7 @@ class _Move:
     """A stream went `step` trips on in the loop at `depth`; the loops inside stood at `inner`."""
 
     stream: int
+    pc: int
     depth: int
     trips: int
     step: int
@@ -79,6 +80,15 @@ class _Period:
     handed: int  # instances
 
 
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A jump over `times` periods; `by_trips`: it was the trips of its loops that ended it."""
+
+    period: _Period
+    times: int
+    by_trips: bool
+
+
 class SteadyState:
     """Watches the back edges of one engine and jumps."""
 
@@ -88,6 +98,7 @@ class SteadyState:
         self.seen: dict[tuple[int, int, tuple[int, ...]], _Visit] = {}  # by state, loop, counters of the other loops
         self.periods: dict[int, dict[int, _Period]] = {}  # by state, then by the loop of the leader that moves
         self.leader = self._leader()
+        self.first: Jump | None = None
         self.others = 0  # back edges of other streams since the leader's last
 
     def visit(self, stream: StreamState) -> None:
@@ -201,7 +212,7 @@ class SteadyState:
             if trips[depth] == NO_LIMIT and len(engine.program.kinds) > 1:  # the next instance may be of another kind
                 return None
             inner = new[depth + 1 : len(trips)]
-            moves.append(_Move(i, depth, trips[depth], new[depth] - old[depth], inner))
+            moves.append(_Move(i, stream.pc, depth, trips[depth], new[depth] - old[depth], inner))
         return tuple(moves)
 
     def _period(self, before: _Visit, now: _Visit) -> _Period | None:
@@ -252,8 +263,8 @@ class SteadyState:
             return False
         return all(_later(self._idle_since(i), -engine.now) == idle for i, idle in period.idle)
 
-    def _fit(self, period: _Period) -> int:
-        """How many whole periods fit from here."""
+    def _fit_trips(self, period: _Period) -> int:
+        """How many whole periods the loops have trips for."""
         engine = self.engine
         fit = NO_LIMIT
         for move in period.moves:
@@ -262,6 +273,12 @@ class SteadyState:
                 fit = min(fit, engine.instances_left(stream) // move.step)
             elif move.trips != NO_LIMIT:
                 fit = min(fit, (move.trips - 1 - stream.counters[move.depth]) // move.step)
+        return fit
+
+    def _fit(self, period: _Period) -> int:
+        """How many whole periods fit from here."""
+        engine = self.engine
+        fit = self._fit_trips(period)
         if period.handed:
             assert engine.dispatcher is not None
             fit = min(fit, engine.dispatcher.left // period.handed)
@@ -282,6 +299,8 @@ class SteadyState:
         if times <= 0:
             return False
         jumped = times * period.ticks
+        if self.first is None:
+            self.first = Jump(period, times, times == self._fit_trips(period))
         engine.skipped_ticks += jumped
         for move in period.moves:
             stream = engine.streams[move.stream]

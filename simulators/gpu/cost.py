@@ -30,6 +30,7 @@ ENGINES = ("copy", "load", "tensor", "vector", "store")
 HALF_RATE = ("max", "maximum", "relu", "cast", "mask", "limit", "requantize")
 SPECIAL = ("exp", "reciprocal", "rsqrt")
 THREAD_BYTES = 16  # the widest load or store of one thread
+REGISTER_BYTES, PACKED = 4, 2  # two narrow numbers are converted into one register at once
 WARPS_A_SIDE = 2  # four warps share a tile two by two
 
 
@@ -104,8 +105,14 @@ def _vector(instruction: Instruction, program: Program, spec: Gpu) -> Cost:
     lanes = unit.special_lanes if op in SPECIAL else unit.half_lanes if op in HALF_RATE else unit.lanes
     # A step takes whole instructions of a warpgroup, however few elements it has.
     elements = -(-max(sizes) // WARPGROUP) * WARPGROUP
+    target = program.buffer(instruction.operands[0].name)
+    packed = PACKED if op == "cast" and target is not None and size_bytes(target.dtype) < REGISTER_BYTES else 1
     latency = unit.latency + (2 * unit.shuffle if op in ("sum", "max") else 0)
-    return _priced(instruction, spec, "vector", elements / lanes, latency)
+    price = _priced(instruction, spec, "vector", elements / packed / lanes, latency)
+    # The next instruction needs its result. Of many elements a thread the first are long there when the last is begun.
+    waits = op in ("sum", "max") or elements == WARPGROUP
+    issue = price.occupancy + latency * TICKS_PER_CYCLE if waits else price.issue
+    return replace(price, issue=issue, operations=elements)
 
 
 def _transfer(instruction: Instruction, program: Program, machine: Machine) -> Cost:

@@ -130,17 +130,23 @@ def _panel(instruction: Instruction, loops: tuple[Loop, ...], program: Program) 
     tensor = program.tensor(region.name)
     assert tensor is not None  # legality
     named = {name for dim in region.dims for name, _ in dim.start.terms}
-    trips = [(loop.trips, loop.var in named) for loop in loops]
+    trips = [(_mean_trips(loop, program), loop.var in named) for loop in loops]
     box = math.prod(shape(region, program)) * size_bytes(tensor.dtype)
     distinct = math.prod(n for n, moves in trips if moves)
     repeats = math.prod(n for n, moves in trips if not moves)
     variables = {name for name, _ in program.grid}
     shift = tuple(_grid_terms(dim.start, variables) for dim in region.dims)
-    turns = {loop.var: loop.trips for loop in loops}
+    turns = {loop.var: (loop.trips, loop.terms) for loop in loops}
     walks = (tuple(sorted((turns[v], c) for v, c in dim.start.terms if v in turns)) for dim in region.dims)
     boxes = tuple((d.start.base, d.size, d.step, walk) for d, walk in zip(region.dims, walks, strict=True))
     own = min(box * distinct, math.prod(tensor.shape) * size_bytes(tensor.dtype))
     return _Panel(instruction, float(own), float(repeats), shift, (region.name, boxes, shift))
+
+
+def _mean_trips(loop: Loop, program: Program) -> float:
+    """Over all blocks."""
+    sizes = dict(program.grid)
+    return loop.trips + sum(c * (sizes[name] - 1) / 2 for name, c in loop.terms)
 
 
 def _grid_terms(start: Affine, variables: set[str]) -> tuple[tuple[str, int], ...]:

@@ -103,6 +103,7 @@ class Power(_Part):
     limit_watts: float = Field(gt=0)
     idle_watts: float = Field(ge=0)
     memory_picojoules_per_byte: float = Field(ge=0)
+    lane_picojoules: float = Field(ge=0)  # of one operation of one lane of the vector unit, registers included
     voltage_floor: float = Field(ge=0, le=1)
     least_clock: float = Field(gt=0, le=1)  # of the full clock; it does not fall further
 

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import Unsupported
-from ..family import Op
+from ..family import Activity, Op
 from ..machine import Machine
 from ..meanings import (
     ACCUMULATE,
@@ -106,9 +106,7 @@ class SystolicFamily:
         """There is no dispatcher."""
         raise Unsupported(f"{machine.name} has no dispatcher: place must be static")
 
-    def sustained_clock_hz(
-        self, seconds: float, multiply_adds: Mapping[str, int], memory_bytes: int, machine: Machine
-    ) -> float:
+    def sustained_clock_hz(self, activity: Activity, machine: Machine) -> float:
         """The power of these chips is not modelled: the clock is what it is."""
         return machine.clock_hz
 

@@ -71,9 +71,7 @@ class Priced:
     def launch_ticks(self, machine: Any) -> tuple[int, int]:
         return LAUNCH, BETWEEN
 
-    def sustained_clock_hz(
-        self, seconds: float, multiply_adds: Mapping[str, int], memory_bytes: int, machine: Any
-    ) -> float:
+    def sustained_clock_hz(self, activity: Any, machine: Any) -> float:
         return float(machine.clock_hz)
 
     def cost(self, instruction: Instruction, unit: int, program: Program, machine: Any) -> Cost:

@@ -74,7 +74,7 @@ def test_the_emptiest_cores_are_served_first():
 
 
 def test_a_core_has_its_own_share_of_a_link():
-    # Two engines of one core, 10 ticks each, both on link 0 for 15: the second starts at 115. Other cores do not matter.
+    # Two engines of one core, 10 ticks each, both on link 0 for 15: the second starts at 115, whatever other cores do.
     streams = {"s": [step(0, 10, link0=15)], "t": [step(1, 10, link0=15)]}
     with priced_family() as machine:
         timing = agreed(gridded(pipeline(streams, {}), CORES, "dispatch"), machine)

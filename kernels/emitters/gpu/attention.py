@@ -156,7 +156,10 @@ class AttentionEmitter:
         limits = gpu(machine).occupancy
         if _registers(found, workload, machine) > limits.registers_per_thread:
             return "more registers than a thread has"
-        return None if _resident(found, workload, machine) else "no SM holds a block"
+        held = _resident(found, workload, machine)
+        if held > 1 and is_causal(workload) and found.blocks > 1:
+            return "blocks of several lengths share an SM"  # to be timed only by simulating every SM
+        return None if held else "no SM holds a block"
 
     def prior_cycles(self, workload: Workload, machine: Machine, schedule: Schedule) -> float:
         """Waves of blocks of queries, each at the pace of the slower of multiplication and weights."""
