@@ -99,11 +99,16 @@ class ElementwiseEmitter:
         """See `streaming.cycles`."""
         found = plan(workload, schedule)
         held = streaming.resident(_registers(found), 0, 0, machine)
-        blocks = found.grid[0] * found.grid[1]
         moved = found.tile_bytes * found.tiles
-        vector = found.rows * found.columns * found.tiles / streaming.lanes(found.kind, machine)
-        ring = (found.tiles, found.slots)
-        return streaming.cycles(blocks, held, len(found.inputs) * moved, moved, vector, ring, machine)
+        load = streaming.Load(
+            read=len(found.inputs) * moved,
+            written=moved,
+            cached=0,
+            vector=found.rows * found.columns * found.tiles / streaming.lanes(found.kind, machine),
+            tiles=found.tiles,
+            slots=found.slots,
+        )
+        return streaming.cycles(load, found.grid[0] * found.grid[1], held, machine)
 
     def lower(self, workload: Workload, machine: Machine, schedule: Schedule) -> Program:
         """The program."""

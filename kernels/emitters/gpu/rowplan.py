@@ -20,6 +20,7 @@ from . import streaming
 WIDE = "fp32"  # of temporaries and statistics
 ALIGNMENT = 16  # bytes; of the widest load of one thread
 INPUT = "x"
+MOST_SLOTS, RING_BYTES = 4, 8192  # of the rings of constants and of results
 
 Shape = tuple[int, ...]
 
@@ -75,17 +76,17 @@ class Plan:
     @property
     def constant_slots(self) -> int:
         """Pieces of the constants in shared memory."""
-        return self._ring(2)
+        return self._ring(self.piece)
 
     @property
     def output_slots(self) -> int:
         """Slots of the result in registers, where it is not made in place of rows that lie there."""
-        return self.slots if self.recipe.row_output else self._ring(2)
+        return self.slots if self.recipe.row_output else self._ring(self.rows * self.piece)
 
-    def _ring(self, slots: int) -> int:
-        """At most `slots`; the ring of a persistent block must end where it starts."""
-        fitting = range(1, min(slots, self.pieces) + 1)
-        return max(n for n in fitting if not self.persistent or self.pieces % n == 0)
+    def _ring(self, elements: int) -> int:
+        """Slots of `elements` each: 2, or up to 4 small ones; in a persistent block, a ring ends where it starts."""
+        most = min(MOST_SLOTS, max(2, RING_BYTES // (elements * size_bytes(self.dtype))), self.pieces)
+        return max(n for n in range(1, most + 1) if not self.persistent or self.pieces % n == 0)
 
     @property
     def home(self) -> dict[Pass, str]:
@@ -170,16 +171,30 @@ def refused(plan: Plan, machine: Machine) -> str | None:
 def cycles(plan: Plan, machine: Machine) -> float:
     """See `streaming.cycles`. What a wave of blocks reads again comes from the L2 where it is small enough."""
     held = plan.resident(machine)
-    tile = plan.turns * plan.rows * plan.columns * size_bytes(plan.dtype)
+    element, rows = size_bytes(plan.dtype), plan.turns * plan.rows
+    tile = rows * plan.columns * element
     again = 0 if plan.kept else len(plan.reading) - 1
-    written = plan.turns * plan.rows * size_bytes(plan.output_dtype) * (1 if plan.recipe.row_output else plan.columns)
-    missed = again * streaming.missed(tile * held * machine.cores, machine)
+    missed = streaming.missed(tile * held * machine.cores, machine)
     vector = 0.0
     for each in plan.recipe.passes:
-        moves = 0.0 if not plan.shared else tile / streaming.shared_bytes_per_cycle(machine)
-        vector += moves + sum(
-            plan.turns * plan.rows * plan.columns / streaming.lanes(s.op, machine) for s in each.steps
-        )
-    ring = (plan.tiles, plan.stages) if plan.shared else (plan.turns, plan.slots)
-    side_by_side = 0 if plan.persistent else held
-    return streaming.cycles(plan.blocks, side_by_side, tile * (1 + missed), written, vector, ring, machine)
+        vector += sum(rows * plan.columns / streaming.lanes(step.op, machine) for step in each.steps)
+        vector += tile / streaming.shared_bytes_per_cycle(machine) if plan.shared else 0
+    load = streaming.Load(
+        read=tile * (1 + again * missed),
+        written=rows * size_bytes(plan.output_dtype) * (1 if plan.recipe.row_output else plan.columns),
+        cached=tile * again * (1 - missed) + len(plan.recipe.constants) * plan.columns * element,
+        vector=vector,
+        tiles=plan.tiles if plan.shared else plan.turns,
+        slots=plan.stages if plan.shared else plan.slots,
+        rings=_rings(plan, machine),
+    )
+    return streaming.cycles(load, plan.blocks, 0 if plan.persistent and not plan.kept else held, machine)
+
+
+def _rings(plan: Plan, machine: Machine) -> float:
+    """Cycles that the rings of constants and of results take at least where rows lie in shared memory."""
+    if not plan.shared:
+        return 0.0
+    constants = streaming.copy_latency(machine) if plan.recipe.constants else 0.0
+    results = 0.0 if plan.recipe.row_output else streaming.store_latency(machine)
+    return plan.pieces * max(constants / plan.constant_slots, results / plan.output_slots)

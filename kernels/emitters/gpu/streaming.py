@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from presil.simulators.gpu.cost import HALF_RATE, SPECIAL
 from presil.simulators.gpu.occupancy import REGISTER_BYTES, REGISTER_UNIT, WARP, WARPGROUP
 from presil.simulators.gpu.spec import gpu
 from presil.simulators.machine import Machine
 from presil.simulators.program import Affine, Loop, Node
+
+FILLING = 2.0  # fitted: n blocks on an SM leave FILLING / n**2 of each other's gaps
 
 
 def refused(register_bytes: int, shared_bytes: int, copies: int, machine: Machine) -> str | None:
@@ -48,6 +51,17 @@ def shared_bytes_per_cycle(machine: Machine) -> int:
     return gpu(machine).path.shared_bytes_per_cycle
 
 
+def copy_latency(machine: Machine) -> float:
+    """Cycles until a small copy from the L2 has come, and its slot is known to be full and then free."""
+    spec = gpu(machine)
+    return spec.copy_unit.setup + spec.cache.latency + spec.copy_unit.extra_latency + 2.0 * spec.barrier
+
+
+def store_latency(machine: Machine) -> float:
+    """Cycles until a small store has gone, and what it stores from is known to be free."""
+    return gpu(machine).cache.latency + 2.0 * gpu(machine).barrier
+
+
 def missed(distance: int, machine: Machine) -> float:
     """The part of bytes that comes from memory again where so many others have passed the L2 in between."""
     return min(1.0, max(0.0, 2 * distance / gpu(machine).cache.capacity - 1))
@@ -60,26 +74,44 @@ def counted(variable: str, trips: int, body: Callable[[Affine], Sequence[Node]])
     return (Loop(variable, trips, tuple(body(Affine.var(variable)))),)
 
 
-def cycles(  # noqa: PLR0917 - the parts of one kernel
-    blocks: int, held: int, read: float, written: float, vector: float, ring: tuple[int, int], machine: Machine
-) -> float:
-    """Blocks of `read` and `written` bytes and `vector` cycles, `held` on each SM at once.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What one block does: bytes that memory moves, bytes that the L2 gives besides, cycles of the vector lanes.
 
-    `ring`: tiles of a block, and how many of them are under way at once. A slot takes a new tile each time one has
-    come, gone through and left. Blocks side by side fill the gaps as far as memory and lanes can. `held` 0: blocks are
-    persistent, and each is asked for while the last one is worked on.
+    `tiles` come one behind the other, `slots` of them at once; other rings take `rings` cycles at least.
+    """
+
+    read: float
+    written: float
+    cached: float
+    vector: float
+    tiles: int
+    slots: int
+    rings: float = 0.0
+
+
+def cycles(load: Load, blocks: int, held: int, machine: Machine) -> float:
+    """Of `blocks` alike, `held` on each SM at once. `held` 0: persistent, each asked for while the last is worked on.
+
+    A slot of the ring takes a new tile each time one has come, gone through and left. Blocks side by side fill most of
+    each other's gaps.
     """
     spec = gpu(machine)
     memory = machine.memories[spec.global_memory]
-    part = written / (read + written)
+    moved = load.read + load.written
+    part = load.written / moved
     turned = 1 + spec.turnaround * 2 * min(part, 1 - part)
     active = min(machine.cores, blocks)
     rate = memory.bandwidth * memory.efficiency / turned / machine.clock_hz / active
-    busy = max((read + written) / rate, read / spec.path.port_bytes_per_cycle, vector)
-    latency = memory.latency * machine.clock_hz + spec.cache.latency + 2 * spec.barrier
-    tiles, slots = ring
-    pace = max(busy, tiles / slots * (latency + busy / tiles))
-    alone = max(busy + latency, pace) + spec.block_start
+    cache = min(spec.cache.bytes_per_cycle / active, spec.path.port_bytes_per_cycle)
+    busy = max(moved / rate, (load.read + load.cached) / cache, load.written / cache, load.vector)
+    latency = memory.latency * machine.clock_hz + store_latency(machine)
+    # What the L2 gives again leaves the memory idle, unless another block uses it.
+    one = busy + load.cached / cache
+    pace = max(one, load.tiles / load.slots * (latency + busy / load.tiles), load.rings)
+    alone = max(one + latency + load.rings, pace) + spec.block_start
     each = -(-blocks // machine.cores)
-    apart = max(busy, alone / min(held, each)) if held else pace
+    side_by_side = min(held, each)
+    left = min(1.0, FILLING / side_by_side**2) if held else 0.0
+    apart = max(busy + (alone - busy) * left, alone / side_by_side) if held else pace
     return (each - 1) * apart + alone + spec.launch * machine.clock_hz
