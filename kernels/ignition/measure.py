@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from presil.simulators.chip import settled
+from presil.simulators.chip import runner, settled_ticks
 from presil.simulators.compiled import NO_LIMIT, Code, CompiledProgram, Issue, compile_program
 from presil.simulators.engine import Engine, StreamState
 from presil.simulators.errors import Unsupported
@@ -40,7 +40,7 @@ def measure(program: Program, machine: Machine, ceiling: int | None = None) -> M
             engine.steady = _Watch(engine, engine.steady, ceiling)
 
     try:
-        return Measured(settled(compiled, machine, max_instructions=MAX_INSTRUCTIONS, watch=watch).ticks(machine))
+        return Measured(settled_ticks(compiled, machine, runner(MAX_INSTRUCTIONS, watch)))
     except _TooSlow as slow:
         return Measured(slow.bound, "stopped")
 
