@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from presil.simulators.kinds import kinds
+from presil.simulators.lines import issued
 from presil.simulators.machine import Machine
 from presil.simulators.program import Program
 from presil.simulators.provenance import last_store
@@ -21,6 +23,7 @@ from .operators.rowwise import EXTREME_KINDS
 from .verdict import Reason
 
 LONGEST = 1 << 32  # instructions; more than any run that can be executed on data has
+WAVES = 2  # of instances that a run which is stopped early should finish
 GUARD_BYTES = 4096
 GUARD = 0xA5
 LEAST_SEEDS, MOST_SEEDS = 2, 8  # of each pattern
@@ -146,7 +149,20 @@ def run(task: Task, inputs: Arrays, trial: Trial) -> tuple[Execution, list[Reaso
 
 
 def _execute(task: Task, inputs: Arrays, poison: int, stop_after: int | None) -> Execution:
-    return simulate(task.program, task.machine, mode="full", inputs=inputs, poison_seed=poison, stop_after=stop_after)
+    machine = task.machine if stop_after is None else _fewer_cores(task, stop_after)
+    return simulate(task.program, machine, mode="full", inputs=inputs, poison_seed=poison, stop_after=stop_after)
+
+
+def _fewer_cores(task: Task, stop_after: int) -> Machine:
+    """The machine with so few cores that some dispatched instances end before the run does.
+
+    Instances share nothing, which the first layer has shown, so what one computes does not depend on how many run.
+    """
+    program, machine = task.program, task.machine
+    if program.place == "static":
+        return machine
+    each = max(sum(issued(stream.body) for stream in kind.program.streams) for kind in kinds(program))
+    return machine.with_cores(min(machine.cores, max(1, stop_after // (WAVES * each))))
 
 
 def judge(task: Task, trial: Trial) -> tuple[Execution, list[Reason], Arrays]:

@@ -78,6 +78,10 @@ class Machine(Chip):
         """The same chip at another clock: what is given in seconds stays, what is given in cycles goes with it."""
         return Machine(**{**{name: getattr(self, name) for name in Machine.model_fields}, "clock_hz": clock_hz})
 
+    def with_cores(self, cores: int) -> Machine:
+        """The same chip with another number of cores."""
+        return Machine(**{**{name: getattr(self, name) for name in Machine.model_fields}, "cores": cores})
+
     def seconds(self, ticks: int) -> float:
         """The time of `ticks`."""
         return ticks / TICKS_PER_CYCLE / self.clock_hz

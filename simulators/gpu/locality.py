@@ -23,9 +23,10 @@ from ..machine import Machine
 from ..program import Affine, Instruction, Loop, Node, Program
 from .legality import shape
 from .occupancy import slots
-from .spec import Gpu, gpu
+from .spec import Cache, gpu
 
 MOST_WAVES = 64  # looked at, the first ones; a long grid repeats itself
+_Shift = tuple[tuple[tuple[str, int], ...], ...]
 OPS = ("copy", "load", "store")
 
 
@@ -62,7 +63,7 @@ class _Panel:
     instruction: Instruction
     own: float
     repeats: float
-    shift: tuple[tuple[tuple[str, int], ...], ...]
+    shift: _Shift
     touched: tuple[object, ...]
     again: bool = False
 
@@ -89,19 +90,17 @@ class _Same:
 
 @functools.lru_cache(maxsize=64)
 def _shares(same: _Same, machine: Machine) -> Shares:
-    program, spec = same.program, gpu(machine)
-    panels = _marked([p for stream in program.streams for p in _panels(stream.body, (), program)])
-    wave = machine.cores * (slots(program, machine) if program.place != "static" else 1)
-    fetched = _fetched(program, panels, wave, spec)
-    stored = {id(p): p.own * p.repeats for p in panels if p.instruction.op == "store"}
+    program = same.program
+    wave = machine.cores * slots(program, machine)
+    panels, fetched = _fetched(same, wave, gpu(machine).cache)
+    stored = sum(p.own * p.repeats for p in panels if p.instruction.op == "store")
     read = sum(f * p.own * p.repeats for f, p in zip(fetched, panels, strict=True) if p.instruction.op != "store")
-    written = sum(stored.values()) / max(sum(stored.values()) + read, 1)
     active = min(machine.cores, program.instances)
     found = {}
     for part, panel in zip(fetched, panels, strict=True):
         multicast = panel.instruction.attribute("multicast", 1)
         assert isinstance(multicast, int)
-        found[id(panel.instruction)] = Share(1 / multicast, 1.0 if id(panel) in stored else part, active, written)
+        found[id(panel.instruction)] = Share(1 / multicast, part, active, stored / max(stored + read, 1))
     return Shares(found)
 
 
@@ -153,64 +152,71 @@ def _grid_terms(start: Affine, variables: set[str]) -> tuple[tuple[str, int], ..
     return tuple((name, c) for name, c in start.terms if name in variables)
 
 
-def _fetched(program: Program, panels: list[_Panel], wave: int, spec: Gpu) -> list[float]:
-    """Of the bytes that each panel's instruction moves, the part that comes from memory."""
-    instances = program.instances
-    looked = min(instances, wave * MOST_WAVES)
+@functools.lru_cache(maxsize=64)  # the same at every clock
+def _fetched(same: _Same, wave: int, cache: Cache) -> tuple[list[_Panel], list[float]]:
+    """The transfers of a program, and of the bytes that each moves the part that memory moves."""
+    program = same.program
+    panels = _marked([p for stream in program.streams for p in _panels(stream.body, (), program)])
+    looked = min(program.instances, wave * MOST_WAVES)
     values = _grid_values(program, looked)
     waves = np.arange(looked) // wave
     count = int(waves[-1]) + 1
     loads = [p for p in panels if p.instruction.op != "store"]
-    fresh = [p for p in loads if not p.again]
-    keys = {id(p): _keys(p, values, program) for p in loads}
-    # Distinct bytes of each wave: of two instructions that read the same tensor, each counts.
-    footprint = sum((_distinct(keys[id(p)], waves, count) * p.own for p in fresh), np.zeros(count))
-    stores = sum(p.own for p in panels if p.instruction.op == "store")
-    touched = footprint + np.bincount(waves, minlength=count) * stores
+    uses = {shift: _Uses.of(_keys(shift, values, looked), waves) for shift in {p.shift for p in loads}}
+    # Distinct bytes of each wave: of two instructions that read the same, the first counts.
+    touched = np.bincount(waves, minlength=count) * sum(p.own for p in panels if p.instruction.op == "store")
+    for panel in loads:
+        if not panel.again:
+            touched = touched + np.bincount(uses[panel.shift].wave, minlength=count) * panel.own
     before = np.concatenate([[0.0], np.cumsum(touched)])
+    lost = float(np.mean(1 - _hit(touched, cache)))  # of what a wave comes back to
     found = []
     for panel in panels:
         if panel.instruction.op == "store":
             found.append(1.0)
             continue
-        sharing = _distinct(keys[id(panel)], waves, count).sum() / looked
-        again = sharing * float(np.mean(1 - _hit(touched, spec)))
-        first = again if panel.again else _missed(keys[id(panel)], waves, before, spec) / looked
+        use = uses[panel.shift]
+        again = len(use.wave) / looked * lost
+        first = again if panel.again else use.missed(before, cache) / looked
         found.append((first + (panel.repeats - 1) * again) / panel.repeats)
-    return found
+    return panels, found
 
 
-def _missed(keys: np.ndarray, waves: np.ndarray, before: np.ndarray, spec: Gpu) -> float:
-    """Panels fetched over all waves: each once a wave where its last use is too far back."""
-    distinct = np.unique(np.stack([keys, waves]), axis=1)  # sorted by key, then by wave
-    key, wave = distinct
-    again = np.concatenate([[False], key[1:] == key[:-1]])
-    last = np.concatenate([[0], wave[:-1]])
-    distance = before[wave] - before[last]  # from the start of the last use to that of this one
-    miss = np.where(again, 1 - _hit(distance, spec), 1.0)
-    return float(miss.sum())
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """Panels of one instruction, each once a wave: `wave` in which it is used, `last` before that, or -1."""
+
+    wave: np.ndarray
+    last: np.ndarray
+
+    @staticmethod
+    def of(keys: np.ndarray, waves: np.ndarray) -> _Uses:
+        """Of the blocks of `waves`, which use the panels `keys`."""
+        count = int(waves[-1]) + 1
+        key, wave = np.divmod(np.unique(keys * count + waves), count)  # by key, then by wave
+        again = np.concatenate([[False], key[1:] == key[:-1]])
+        return _Uses(wave, np.where(again, np.concatenate([[0], wave[:-1]]), -1))
+
+    def missed(self, before: np.ndarray, cache: Cache) -> float:
+        """Panels fetched in all waves: where there was no last use, or where it is too far back."""
+        # From the start of the last use to that of this one.
+        distance = before[self.wave] - before[np.maximum(self.last, 0)]
+        return float(np.where(self.last >= 0, 1 - _hit(distance, cache), 1.0).sum())
 
 
-def _hit(distance: np.ndarray, spec: Gpu) -> np.ndarray:
+def _hit(distance: np.ndarray, cache: Cache) -> np.ndarray:
     """The probability that what was last used `distance` bytes ago is still there."""
-    found: np.ndarray = pdtr(spec.cache.ways - 1, spec.cache.ways * distance / spec.cache.capacity)
+    found: np.ndarray = pdtr(cache.ways - 1, cache.ways * distance / cache.capacity)
     return found
 
 
-def _distinct(keys: np.ndarray, waves: np.ndarray, count: int) -> np.ndarray:
-    """Distinct panels of each wave."""
-    pairs = np.unique(np.stack([waves, keys]), axis=1)
-    return np.bincount(pairs[0], minlength=count)
-
-
-def _keys(panel: _Panel, values: Mapping[str, np.ndarray], program: Program) -> np.ndarray:
+def _keys(shift: _Shift, values: Mapping[str, np.ndarray], looked: int) -> np.ndarray:
     """One number for each block: the same where it touches the same part of the tensor."""
-    looked = len(next(iter(values.values()))) if values else program.instances
     key = np.zeros(looked, np.int64)
-    for terms in panel.shift:
+    for terms in shift:
         part = sum((c * values[name] for name, c in terms), np.zeros(looked, np.int64))
         key = key * (int(part.max(initial=0)) - int(part.min(initial=0)) + 1) + part - part.min(initial=0)
-    return key
+    return np.unique(key, return_inverse=True)[1].reshape(-1)
 
 
 def _grid_values(program: Program, looked: int) -> dict[str, np.ndarray]:
