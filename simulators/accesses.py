@@ -54,9 +54,10 @@ def collect(order: Order, ops: Mapping[str, Op], area: Area, grid: Grid) -> Acce
                 _flags(ops, line, grid) if position == 0 else np.full(count, READ, np.int8),
             ])  # fmt: skip
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    nothing_there = np.array([not box.elements for box in area.boxes], bool)  # wholly behind the end of a tensor
-    if nothing_there.any():
-        columns = [column[~nothing_there[columns[0]]] for column in columns]
+    behind = [r for r in np.unique(columns[0]).tolist() if not area.boxes[r].elements]  # the end of a tensor: nothing
+    if behind:
+        there = ~np.isin(columns[0], behind)
+        columns = [column[there] for column in columns]
     return Accesses(*columns)
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from presil.simulators.errors import BadInput, nearest
 
-from . import gemmini, scale_sim, tpu_v1, tpu_v5e
+from . import gemmini, gpu, gpu_probes, scale_sim, tpu_v1, tpu_v5e
 from .published import PublishedRow, ValidationRow, published_rows
 
 __all__ = ["NOT_MODELLED", "PublishedRow", "ValidationRow", "published_rows", "validate"]
 
+FAMILIES = ("gpu", "systolic")
 SEARCH_BUDGET = 40
 
 # Why rows of these ids have nothing beside them.
@@ -23,6 +24,12 @@ NOT_MODELLED: Mapping[str, str] = {
     "SYS-VTA": "no description of VTA: its parameters are from memory, and its network runs layers on the host too",
     "SYS-EYE": "row-stationary dataflow is not modelled",
     "SYS-CORAL": "array and clock are from memory, and latencies include the host and USB",
+    "GPU-L1": "the L1 cache is not modelled: loads go to the L2",
+    "GPU-ROOF": "an A100 of 40 GB; chains of fp32 multiply-adds without memory are no operator",
+    "GPU-MLA": "latent attention is no operator yet",
+    "GPU-DEC": "whole models are not run yet: a step is more than its matrix products",
+    "GPU-TRT": "whole models under a server are not run yet",
+    "GPU-MLP": "whole models under a server are not run yet",
 }
 
 
@@ -33,8 +40,8 @@ def validate(
 
     `rows`: ids, or beginnings of ids (None: all). Raises BadInput for one that matches nothing.
     """
-    if machine_family != "systolic":
-        raise BadInput(f"no published rows for the family '{machine_family}'; there are: systolic")
+    if machine_family not in FAMILIES:
+        raise BadInput(f"no published rows for the family '{machine_family}'; there are: {', '.join(FAMILIES)}")
     published = published_rows(machine_family)
     wanted = list(rows) if rows is not None else [""]
     for prefix in wanted:
@@ -46,6 +53,8 @@ def validate(
 
 
 def _compare(row: PublishedRow, search_budget: int) -> ValidationRow | None:
+    if row.row.startswith("GPU-"):
+        return gpu.compare(row, search_budget) or gpu_probes.compare(row)
     if row.row.startswith(gemmini.PREFIX):
         return gemmini.compare(row)
     if row.row.startswith(tpu_v1.PREFIX):

@@ -20,6 +20,7 @@ class PublishedRow:
     chip: str
     workload: str
     batch: str
+    dtype: str
     metric: str
     value: float
     unit: str
@@ -36,7 +37,8 @@ class PublishedRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRow:
     """A published figure and ours. `error_percent` is 100 * (ours / published - 1), or `ours` itself where the share
-    published is 0%. `held_out`: not run until a change of the model was decided on other rows.
+    published is 0%. `held_out`: not run until a change of the model was decided on other rows. `given`: the figure, or
+    one that it gave, is in the description of the machine: agreement says nothing.
     """
 
     row: str
@@ -51,6 +53,7 @@ class ValidationRow:
     source: str
     evidence: str
     held_out: bool = False
+    given: bool = False
 
 
 def published_rows(family: str = "systolic") -> Mapping[str, PublishedRow]:
@@ -62,6 +65,7 @@ def published_rows(family: str = "systolic") -> Mapping[str, PublishedRow]:
                 chip=line["chip"],
                 workload=line["workload"],
                 batch=line["batch"],
+                dtype=line["dtype"],
                 metric=line["metric"],
                 value=float(line["value"]),
                 unit=line["unit"],
@@ -73,7 +77,14 @@ def published_rows(family: str = "systolic") -> Mapping[str, PublishedRow]:
 
 
 def compared(
-    row: PublishedRow, ours: float, *, machine: str, workload: str, note: str, held_out: bool = False
+    row: PublishedRow,
+    ours: float,
+    *,
+    machine: str,
+    workload: str,
+    note: str,
+    held_out: bool = False,
+    given: bool = False,
 ) -> ValidationRow:
     """`ours` beside `row`."""
     return ValidationRow(
@@ -89,4 +100,5 @@ def compared(
         source=row.source,
         evidence=row.evidence,
         held_out=held_out,
+        given=given,
     )
