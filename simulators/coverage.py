@@ -1,4 +1,4 @@
-"""Whether the stores of all instances of a grid cover a tensor once: the common case, without looking at each instance."""
+"""Whether the stores of all instances of a grid cover a tensor once: the common case, without looking at each."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ HALF_RATE = ("max", "maximum", "relu", "cast", "mask", "limit", "requantize")
 SPECIAL = ("exp", "reciprocal", "rsqrt")
 THREAD_BYTES = 16  # the widest load or store of one thread
 REGISTER_BYTES, PACKED = 4, 2  # two narrow numbers are converted into one register at once
+THREAD_TILE = 8  # rows and columns of one thread's sums
 WARPS_A_SIDE = 2  # four warps share a tile two by two
 
 
@@ -49,7 +50,9 @@ def _priced(  # noqa: PLR0917 - the columns of one row
 ) -> Cost:
     """Cost of `work` cycles on the engine and `latency` more to the result; the stream issues the next meanwhile."""
     occupancy = max(math.ceil(work * TICKS_PER_CYCLE), TICKS_PER_CYCLE)
-    after = math.ceil(latency * TICKS_PER_CYCLE) + (spec.barrier * TICKS_PER_CYCLE if instruction.signals else 0)
+    # What a load brings is waited for by a scoreboard; all else that is signalled goes through a barrier.
+    barrier = spec.barrier * TICKS_PER_CYCLE if instruction.signals and engine != "load" else 0
+    after = math.ceil(latency * TICKS_PER_CYCLE) + barrier
     issue = min(spec.issue * TICKS_PER_CYCLE, occupancy)
     return Cost(engine, occupancy, occupancy + after, multiply_adds=multiply_adds, issue=issue)
 
@@ -124,7 +127,7 @@ def _transfer(instruction: Instruction, program: Program, machine: Machine) -> C
     moved = math.prod(shape(local, program)) * size_bytes(tensor.dtype)
     share = shares(program, machine).of(instruction)
     cached = moved * share.cache * share.active / spec.cache.bytes_per_cycle
-    latency = _latency(instruction, share, spec, machine)
+    latency = _latency(instruction, moved, share, machine)
     least = spec.copy_unit.setup if instruction.op == "copy" else 1
     outstanding = 0.0 if stores else moved * latency / spec.path.in_flight_bytes
     occupancy = max(moved / spec.path.port_bytes_per_cycle, cached, outstanding, least)
@@ -142,10 +145,13 @@ def _memory_bytes_per_cycle(share: Share, spec: Gpu, machine: Machine) -> float:
     return memory.bandwidth * memory.efficiency / turned / machine.clock_hz / share.active
 
 
-def _latency(instruction: Instruction, share: Share, spec: Gpu, machine: Machine) -> float:
-    """Cycles from the request to the first byte: of the memory where something misses, else of the L2."""
+def _latency(instruction: Instruction, moved: int, share: Share, machine: Machine) -> float:
+    """Cycles from the request to the first byte: of the L2, or of the memory with the probability that a line misses."""
+    spec = gpu(machine)
     if instruction.op == "store":
         return float(spec.cache.latency)
-    memory = machine.memories[spec.global_memory].latency * machine.clock_hz
-    plain = memory if share.memory > 0 else float(spec.cache.latency)
+    memory = machine.memories[spec.global_memory]
+    lines = max(moved / memory.burst_bytes, 1.0)
+    misses = 1 - (1 - min(share.memory, 1.0)) ** lines
+    plain = spec.cache.latency + misses * max(memory.latency * machine.clock_hz - spec.cache.latency, 0)
     return plain + (spec.copy_unit.extra_latency if instruction.op == "copy" else 0)

@@ -88,8 +88,6 @@ def _product(instruction: Instruction, buffers: list[Buffer], shapes: list[Shape
         reason = _tensor(kind, a, b, shapes, spec)
         if reason:
             return reason
-    elif a.space != "registers" and b.space != "registers":
-        return "takes one operand at least from registers"
     if acc.space != "registers":
         return f"the sum lies in registers, not {acc.space}"
     k, n = shapes[2][-2:] if instruction.attribute("transpose", "no") == "no" else reversed(shapes[2][-2:])

@@ -10,10 +10,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from presil.kernels.emitters import emitter
+from presil.kernels.ignition.measure import measure
 from presil.kernels.ignition.search import search
 from presil.kernels.operators import Workload, operator, parse_workload
 from presil.kernels.verdict import Reason, Verdict
 from presil.simulators.errors import Unsupported
+from presil.simulators.gpu.spec import gpu
 from presil.simulators.machine import Machine, load_machine
 from presil.simulators.program import Program
 from presil.simulators.sanitizer import sanitize
@@ -35,10 +38,16 @@ GIVEN = ("GPU-OWN-001", "GPU-OWN-002", "GPU-GEMM-002", "GPU-GEMM-006", "GPU-GEMM
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The workload of a row, and what its metric counts: a rate is `amount` / time."""
+    """The workload of a row. `flops`: as the row counts them, where that is not two a multiply-add.
+
+    `kernel_only`: a profiler's time of the kernel, without the launch. `axis`: a choice that the published kernel made.
+    """
 
     workload: str
-    amount: float = 0.0
+    flops: float = 0.0
+    kernel_only: bool = False
+    axis: tuple[str, str] | None = None
+    note: str = ""
 
 
 def compare(row: PublishedRow, search_budget: int) -> ValidationRow | None:
@@ -49,12 +58,27 @@ def compare(row: PublishedRow, search_budget: int) -> ValidationRow | None:
         return None
     workload = parse_workload(task.workload)
     try:
-        best = search(workload, load_machine(machine), budget=search_budget, check=_legal).best
+        seconds = _fastest(workload, load_machine(machine), task, search_budget)
     except Unsupported:
         return None
-    ours = _in_unit(row, best.seconds, task, workload)
-    note = f"best of {search_budget} schedules"
+    ours = _in_unit(row, seconds, task, workload)
+    note = f"best of {search_budget} schedules{task.note}"
     return compared(row, ours, machine=machine, workload=str(workload), note=note, given=row.row in GIVEN)
+
+
+def _fastest(workload: Workload, machine: Machine, task: Task, budget: int) -> float:
+    """Seconds of the best schedule."""
+    launch = gpu(machine).launch if task.kernel_only else 0.0
+    if task.axis is None:
+        return search(workload, machine, budget=budget, check=_legal).best.seconds - launch
+    found = emitter(workload.operator, machine.family)
+    space = found.space(workload, machine)
+    name, choice = task.axis
+    schedules = [s for s in map(space.unrank, range(space.count())) if s[name] == choice]
+    legal = [s for s in schedules if found.legal(workload, machine, s) is None]
+    likely = sorted(legal, key=lambda s: found.prior_cycles(workload, machine, s))[:budget]
+    ticks = min(measure(found.lower(workload, machine, s), machine).ticks for s in likely)
+    return machine.seconds(ticks) - launch
 
 
 def _legal(program: Program, workload: Workload, machine: Machine) -> Verdict:
@@ -65,7 +89,7 @@ def _legal(program: Program, workload: Workload, machine: Machine) -> Verdict:
 def _in_unit(row: PublishedRow, seconds: float, task: Task, workload: Workload) -> float:
     if row.unit in ("ms", "us"):
         return seconds * {"ms": 1e3, "us": 1e6}[row.unit]
-    flops = task.amount or 2 * operator(workload.operator).work(workload).multiply_adds
+    flops = task.flops or 2 * operator(workload.operator).work(workload).multiply_adds
     moved = sum(operator(workload.operator).work(workload).tensor_bytes.values())
     return moved / seconds / 1e9 if row.unit == "GB/s" else flops / seconds / 1e12
 
@@ -78,7 +102,14 @@ def _gemm(row: PublishedRow) -> Task | None:
     sizes = (first, int(found[2] or first), int(found[3] or first))
     if row.row.startswith("GPU-KB") and "large K" in row.workload:  # written as M x K x N
         sizes = (sizes[0], sizes[2], sizes[1])
-    return Task(_matmul(1, *sizes, row.dtype))
+    return _scaled(row, _matmul(1, *sizes, row.dtype))
+
+
+def _scaled(row: PublishedRow, workload: str) -> Task:
+    """DeepGEMM is timed by a profiler, and scales its sums every 128 steps, which ours does not."""
+    if row.row.startswith("GPU-DG"):
+        return Task(workload, kernel_only=True, note="; without launch, without the scales of the published kernel")
+    return Task(workload)
 
 
 def _grouped(row: PublishedRow) -> Task | None:
@@ -86,7 +117,7 @@ def _grouped(row: PublishedRow) -> Task | None:
     if found is None:
         return None
     groups, m, n, k = (int(x) for x in found.groups())
-    return Task(_matmul(groups, m, n, k, row.dtype))
+    return _scaled(row, _matmul(groups, m, n, k, row.dtype))
 
 
 def _matmul(batch: int, m: int, n: int, k: int, dtype: str) -> str:
@@ -122,7 +153,10 @@ def _streams(row: PublishedRow) -> Task | None:
     if row.workload == "sum reduction of 2^30 values":
         return Task("reduction:kind=sum,rows=32768,columns=32768,dtype=fp32")
     found = re.match(r"softmax rows (\d+)x(\d+)", row.workload)
-    return None if found is None else Task(f"softmax:rows={found[1]},columns={found[2]},dtype=fp32")
+    if found is None:
+        return None
+    text = f"softmax:rows={found[1]},columns={found[2]},dtype=fp32"
+    return Task(text, axis=("sums", "apart"), note=" that find maximum and sum apart, as the published kernel does")
 
 
 def _launch(row: PublishedRow) -> Task | None:

@@ -32,6 +32,7 @@ from .published import PublishedRow, ValidationRow, compared
 MACHINES = {"A100-80 SXM": "a100", "A100 PCIe": "a100", "H800 PCIe": "h100", "H100 PCIe": "h100"}
 ZERO = Affine()
 FLOATS = 4  # bytes
+WARPGROUP = 128  # threads
 # Rows that gave a figure of the machine, or from which the same figure is known.
 GIVEN = ("GPU-UB-005", "GPU-UB-006", "GPU-UB-007", "GPU-UB-008", "GPU-UB-021", "GPU-L2-001", "GPU-L2-008")
 
@@ -64,23 +65,34 @@ def _measured(row: PublishedRow, machine: Machine) -> tuple[float, str] | None:
 
 
 def streamed(machine: Machine, threads: int, *, triad: bool) -> float:
-    """GB/s where each thread of one block an SM has one load of 8 bytes under way in each stream it reads."""
-    elements, turns = threads * 8 // FLOATS, 400
-    shape = (machine.cores * turns, elements)
-    tensors = [Tensor(f"x{i}", "fp32", shape, "in", "hbm") for i in range(1 + triad)]
-    buffers = [Buffer(f"r{i}", "fp32", (1, elements), 1, "registers", i * elements * FLOATS) for i in range(1 + triad)]
-    at = (Dim(Affine.var("b", turns) + Affine.var("t"), 1), Dim(ZERO, elements))
-    loads: list[Node] = [
-        Instruction("load", (Region(b.name, ZERO), Region(t.name, None, at)), (), (), (Count("there"),))
-        for b, t in zip(buffers, tensors, strict=True)
-    ]
-    body = [*loads, Instruction("sync", waits=(Count("there", len(loads)),))]
+    """GB/s where each thread of one block an SM has one load of 8 bytes under way in each stream it reads.
+
+    Each warpgroup goes its own way, through its own rows.
+    """
+    groups, turns = max(threads // WARPGROUP, 1), 400
+    elements = threads // groups * 8 // FLOATS
+    shape = (machine.cores * groups * turns, elements)
+    read = 1 + triad
+    tensors = [Tensor(f"x{i}", "fp32", shape, "in", "hbm") for i in range(read)]
+    buffers, semaphores, streams = [], [], []
+    for g in range(groups):
+        own = [f"r{g}_{i}" for i in range(read)]
+        for name in own:
+            buffers.append(Buffer(name, "fp32", (1, elements), 1, "registers", len(buffers) * elements * FLOATS))
+        semaphores.append(Semaphore(f"there{g}"))
+        at = (Dim(Affine(g * turns, (("b", groups * turns), ("t", 1))), 1), Dim(ZERO, elements))
+        body = [
+            Instruction("load", (Region(name, ZERO), Region(t.name, None, at)), (), (), (Count(f"there{g}"),))
+            for name, t in zip(own, tensors, strict=True)
+        ]
+        body.append(Instruction("sync", waits=(Count(f"there{g}", read),)))
+        if triad:
+            body.append(Instruction("store", (Region("y", None, at), Region(own[0], ZERO))))
+        streams.append([Loop("t", turns, tuple(body))])
     if triad:
         tensors.append(Tensor("y", "fp32", shape, "out", "hbm"))
-        body.append(Instruction("store", (Region("y", None, at), Region("r0", ZERO)), (), (), (Count("stored"),)))
-    semaphores = [Semaphore("there"), Semaphore("stored")]
-    timing = _timed(machine, tensors, buffers, semaphores, [Loop("t", turns, tuple(body))])
-    moved = machine.cores * turns * elements * FLOATS * len(tensors)
+    timing = _timed(machine, tensors, buffers, semaphores, *streams)
+    moved = machine.cores * groups * turns * elements * FLOATS * len(tensors)
     return moved / _seconds(timing, machine) / 1e9
 
 
