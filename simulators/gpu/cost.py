@@ -146,12 +146,12 @@ def _memory_bytes_per_cycle(share: Share, spec: Gpu, machine: Machine) -> float:
 
 
 def _latency(instruction: Instruction, moved: int, share: Share, machine: Machine) -> float:
-    """Cycles from the request to the first byte: of the L2, or of the memory with the probability that a line misses."""
+    """Cycles from the request to the first byte: of the L2, or of the memory where it is likely that a line misses."""
     spec = gpu(machine)
     if instruction.op == "store":
         return float(spec.cache.latency)
     memory = machine.memories[spec.global_memory]
     lines = max(moved / memory.burst_bytes, 1.0)
-    misses = 1 - (1 - min(share.memory, 1.0)) ** lines
+    misses = 1.0 - math.pow(1.0 - min(share.memory, 1.0), lines)
     plain = spec.cache.latency + misses * max(memory.latency * machine.clock_hz - spec.cache.latency, 0)
     return plain + (spec.copy_unit.extra_latency if instruction.op == "copy" else 0)

@@ -74,14 +74,16 @@ def streamed(machine: Machine, threads: int, *, triad: bool) -> float:
     shape = (machine.cores * groups * turns, elements)
     read = 1 + triad
     tensors = [Tensor(f"x{i}", "fp32", shape, "in", "hbm") for i in range(read)]
-    buffers, semaphores, streams = [], [], []
+    buffers: list[Buffer] = []
+    semaphores: list[Semaphore] = []
+    streams: list[list[Node]] = []
     for g in range(groups):
         own = [f"r{g}_{i}" for i in range(read)]
         for name in own:
             buffers.append(Buffer(name, "fp32", (1, elements), 1, "registers", len(buffers) * elements * FLOATS))
         semaphores.append(Semaphore(f"there{g}"))
         at = (Dim(Affine(g * turns, (("b", groups * turns), ("t", 1))), 1), Dim(ZERO, elements))
-        body = [
+        body: list[Node] = [
             Instruction("load", (Region(name, ZERO), Region(t.name, None, at)), (), (), (Count(f"there{g}"),))
             for name, t in zip(own, tensors, strict=True)
         ]
