@@ -87,6 +87,7 @@ def space(workload: Workload, machine: Machine) -> Space:
             Axis("ahead", (0, 1), ordered=False),
             Axis("pack", (1, 0) if shared > 1 and not is_causal(workload) else (0,), ordered=False),
             Axis("first", ("late", "early") if is_causal(workload) else ("early",), ordered=False),
+            Axis("outer", ("heads", "queries"), ordered=False),
         )
     )
 
@@ -139,6 +140,8 @@ def _wasted(workload: Workload, schedule: Schedule, queries: int, least_blocks: 
         return "the diagonal does not meet the blocks of keys"
     if schedule["ahead"] and least_blocks < 2:
         return "nothing is ahead"
+    if schedule["outer"] == "queries" and workload.int("q") <= queries:
+        return "there is one block of queries"
     return "more stages than blocks of keys" if stages > max(1, -(-workload.int("kv") // keys)) else None
 
 
@@ -191,7 +194,7 @@ class AttentionEmitter:
         kernel = _Kernel(found, workload)
         heads = workload.int("heads") // workload.int("kv_heads")
         grid = [("b", workload.int("batch")), ("g", workload.int("kv_heads")), ("h", heads // found.heads)]
-        grid.insert(0 if is_causal(workload) else 3, ("i", found.blocks))
+        grid.insert(0 if schedule["outer"] == "queries" else 3, ("i", found.blocks))
         streams = [kernel.copies(), *(kernel.attend(c) for c in range(found.consumers))]
         return Program(
             name=workload.operator,
