@@ -179,6 +179,7 @@ class Validation:
     evidence: str = ""
     source: str = ""
     note: str = ""
+    given: bool = False  # the machine was described from it, so that it tests nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,11 @@ class Ranked:
         return self.roofline.multiply_adds / (self.cycles * self.roofline.peak)
 
     @property
+    def flops_per_second(self) -> float:
+        """Two for each multiply-add that the workload needs."""
+        return 2 * self.roofline.multiply_adds / self.seconds
+
+    @property
     def bound_ratio(self) -> float:
         """Time over the lower bound: 1 is the roofline, 1.1 a tenth above it."""
         return self.ticks / max(self.roofline.ticks, 1)
@@ -75,6 +80,7 @@ class Ranked:
         return {
             "cycles": self.cycles,
             "seconds": self.seconds,
+            "flops_per_second": self.flops_per_second,
             "utilization": self.utilization,
             "bound_ratio": self.bound_ratio,
             "schedule": dict(describe(self.schedule)),

@@ -30,6 +30,7 @@ def search(
     from presil.kernels.ignition.search import search as ignite
     from presil.kernels.operators.registry import parse_workload
     from presil.simulators.machine import load_machine
+    from presil.suites.validation.gpu import beside
 
     task, target = parse_workload(workload), load_machine(machine)
     with progress_bar() as show:
@@ -43,6 +44,10 @@ def search(
             progress=show and (lambda at: show(at.evaluated, at.budget, _best(at.best_cycles))),
         )
     result = found.to_json()
+    result["published"] = [
+        {"row": row.row, "metric": row.metric, "value": row.value, "unit": row.unit, "source": row.source}
+        for row in (beside(task, target) if target.family == "gpu" else [])
+    ]
     if save is not None:
         write_text(save, found.program)
     print_json(result) if as_json else _print_found(result)
@@ -68,6 +73,10 @@ def _print_found(result: dict[str, Any]) -> None:
         f"best: {figure(best['cycles'])} cycles, {figure(best['seconds'], 's')}, "
         f"{_share(best['utilization'])} of the peak, {best['bound_ratio']:.3f} x the bound, {best['verdict']}"
     )
+    if best["flops_per_second"]:
+        print_text(f"      {best['flops_per_second'] / 1e12:.1f} TFLOP/s")
+    for row in result["published"]:
+        print_text(f"      published: {row['value']:g} {row['unit']} ({row['row']}, {row['source']})")
     rows = table("", "cycles", "schedule", right=(0, 1))
     for place, entry in enumerate(result["leaderboard"], 1):
         rows.add_row(str(place), figure(entry["cycles"]), schedule_text(entry["schedule"]))

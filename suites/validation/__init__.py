@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from presil.simulators.errors import BadInput, nearest
 
 from . import gemmini, gpu, gpu_probes, scale_sim, tpu_v1, tpu_v5e
 from .published import PublishedRow, ValidationRow, published_rows
 
-__all__ = ["NOT_MODELLED", "PublishedRow", "ValidationRow", "published_rows", "validate"]
+__all__ = ["NOT_MODELLED", "PublishedRow", "ValidationRow", "not_modelled", "published_rows", "validate"]
 
 FAMILIES = ("gpu", "systolic")
 SEARCH_BUDGET = 40
@@ -33,12 +33,22 @@ NOT_MODELLED: Mapping[str, str] = {
 }
 
 
+def not_modelled(machine_family: str) -> dict[str, str]:
+    """Why rows of a family have nothing beside them, by the beginning of their ids."""
+    first = {"systolic": "SYS-", "gpu": "GPU-"}[machine_family]
+    return {name: reason for name, reason in NOT_MODELLED.items() if name.startswith(first)}
+
+
 def validate(
-    machine_family: str = "systolic", rows: Iterable[str] | None = None, search_budget: int = SEARCH_BUDGET
+    machine_family: str = "systolic",
+    rows: Iterable[str] | None = None,
+    search_budget: int = SEARCH_BUDGET,
+    show: Callable[[int, int, str], None] | None = None,
 ) -> tuple[ValidationRow, ...]:
     """Published rows of a family with ours beside them, in the order of the file; the rest is left out.
 
-    `rows`: ids, or beginnings of ids (None: all). Raises BadInput for one that matches nothing.
+    `rows`: ids, or beginnings of ids (None: all). `show` is told (done, of how many, row) before each row.
+    Raises BadInput for an id that matches nothing.
     """
     if machine_family not in FAMILIES:
         raise BadInput(f"no published rows for the family '{machine_family}'; there are: {', '.join(FAMILIES)}")
@@ -47,8 +57,12 @@ def validate(
     for prefix in wanted:
         if not any(row.startswith(prefix) for row in published):
             raise BadInput(f"no published row '{prefix[:40]}'{nearest(prefix, published)}")
-    chosen = (row for name, row in published.items() if name.startswith(tuple(wanted)))
-    found = (_compare(row, search_budget) for row in chosen)
+    chosen = [row for name, row in published.items() if name.startswith(tuple(wanted))]
+    found = []
+    for number, row in enumerate(chosen):
+        if show is not None:
+            show(number, len(chosen), row.row)
+        found.append(_compare(row, search_budget))
     return tuple(row for row in found if row is not None)
 
 

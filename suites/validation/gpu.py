@@ -21,7 +21,7 @@ from presil.simulators.machine import Machine, load_machine
 from presil.simulators.program import Program
 from presil.simulators.sanitizer import sanitize
 
-from .published import PublishedRow, ValidationRow, compared
+from .published import PublishedRow, ValidationRow, compared, published_rows
 
 MACHINES = {
     "A100-80 SXM": "a100",
@@ -64,6 +64,22 @@ def compare(row: PublishedRow, search_budget: int) -> ValidationRow | None:
     ours = _in_unit(row, seconds, task, workload)
     note = f"best of {search_budget} schedules{task.note}"
     return compared(row, ours, machine=machine, workload=str(workload), note=note, given=row.row in GIVEN)
+
+
+def beside(workload: Workload, machine: Machine) -> list[PublishedRow]:
+    """Published figures of the very workload on the machine, whatever the format of its output."""
+    found = []
+    for row in published_rows("gpu").values():
+        task = next((read_task for read in READERS if (read_task := read(row)) is not None), None)
+        if task is not None and MACHINES.get(row.chip) == machine.name:
+            published = parse_workload(task.workload)
+            if published.operator == workload.operator and _without_out(published) == _without_out(workload):
+                found.append(row)
+    return found
+
+
+def _without_out(workload: Workload) -> dict[str, int | str]:
+    return {name: value for name, value in workload.parameters if name != "out"}
 
 
 def _fastest(workload: Workload, machine: Machine, task: Task, budget: int) -> float:
