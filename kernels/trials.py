@@ -19,6 +19,7 @@ from presil.simulators.timing import Execution
 
 from .operators.admission import wrong_elements
 from .operators.operator import Arrays, Operator, Workload, uncropped
+from .operators.registry import operator
 from .operators.rowwise import EXTREME_KINDS
 from .verdict import Reason
 
@@ -31,6 +32,7 @@ SPARE_SECONDS, LONG_SPARE_SECONDS = 0.5, 30.0  # for more trials than the least;
 # Measured on one core, in round figures: what a check of that much work takes.
 FIXED_SECONDS, LEAST_SECONDS = 0.1, 0.01  # of a trial: planned with, and what the smallest takes
 SECONDS_PER_INSTRUCTION = 5e-5
+SECONDS_PER_ELEMENT = 1e-7
 SECONDS_PER_MULTIPLY_ADD = {"int8": 5e-11, "bf16": 2e-10}
 
 
@@ -87,10 +89,15 @@ def secret(*parts: object) -> int:
 
 
 def seconds_per_trial(workload: Workload, instructions: int, multiply_adds: int) -> float:
-    """About how long one trial takes on one core. An estimate from the work alone, so that plans repeat."""
+    """About how long one trial takes on one core. An estimate from the work alone, so that plans repeat.
+
+    What the program does, and what it takes to draw inputs and to compute reference and bound of each element.
+    """
     dtype = str(dict(workload.parameters).get("dtype", "int8"))
     rate = SECONDS_PER_MULTIPLY_ADD.get(dtype, SECONDS_PER_MULTIPLY_ADD["bf16"])
-    return FIXED_SECONDS + instructions * SECONDS_PER_INSTRUCTION + multiply_adds * rate
+    elements = sum(spec.elements for spec in operator(workload.operator).tensors(workload))
+    work = instructions * SECONDS_PER_INSTRUCTION + multiply_adds * rate + elements * SECONDS_PER_ELEMENT
+    return FIXED_SECONDS + work
 
 
 def plan(text: str, workload: Workload, effort: Effort, instructions: int, multiply_adds: int) -> list[Trial]:

@@ -22,9 +22,9 @@ from ..machine import Machine
 from ..program import Buffer, Instruction, Program, Tensor
 from ..timing import TICKS_PER_CYCLE
 from .legality import shape
-from .locality import Share, shares
+from .locality import Share, inside_bytes, shares
 from .occupancy import WARPGROUP
-from .spec import Gpu, MultiplyType, gpu
+from .spec import Gpu, gpu
 
 ENGINES = ("copy", "load", "tensor", "vector", "store")
 HALF_RATE = ("max", "maximum", "relu", "cast", "mask", "limit", "requantize")
@@ -67,20 +67,25 @@ def _product(instruction: Instruction, program: Program, spec: Gpu) -> Cost:
     sizes = [shape(r, program) for r in instruction.operands]
     m, n, k = math.prod(sizes[1][:-1]), sizes[0][-1], sizes[1][-1]
     if instruction.op == "mac":
-        return _mac(instruction, spec, (m, n, k), kind, a.dtype)
+        return _mac(instruction, spec, (m, n, k), a.dtype)
     step = max(cores.inner_bytes // size_bytes(a.dtype), 1)
     rows, inner = -(-m // cores.rows) * cores.rows, -(-k // step) * step
     work = max(rows * n * inner / kind.multiply_adds_per_cycle, _operand_cycles(a, b, (rows, n, inner), spec))
     return _priced(instruction, spec, "tensor", work, cores.latency, m * n * k)
 
 
-def _mac(instruction: Instruction, spec: Gpu, sizes: tuple[int, int, int], kind: MultiplyType, dtype: str) -> Cost:
-    """One multiply-add a lane and cycle; narrow formats are converted first, each element of both operands once."""
+def _mac(instruction: Instruction, spec: Gpu, sizes: tuple[int, int, int], dtype: str) -> Cost:
+    """One multiply-add a lane and cycle; narrow formats are converted first, each element of both operands once.
+
+    From shared memory each thread reads as many rows and columns as its part of the tile has, 8 x 8 at most; those
+    reads, 16 bytes each, take issue slots too.
+    """
     m, n, k = sizes
     converted = 0 if dtype == "fp32" else (m * k + k * n) / spec.vector.half_lanes
-    return _priced(
-        instruction, spec, "vector", m * n * k / spec.vector.lanes + converted, spec.vector.latency, m * n * k
-    )
+    read = m * n * k * (1 / min(m, THREAD_TILE) + 1 / min(n, THREAD_TILE)) * size_bytes(dtype)
+    issued = (m * n * k + read / THREAD_BYTES) / spec.vector.lanes
+    work = max(issued + converted, read / spec.path.shared_bytes_per_cycle)
+    return _priced(instruction, spec, "vector", work, spec.vector.latency, m * n * k)
 
 
 def _operand_cycles(a: Buffer, b: Buffer, sizes: tuple[int, int, int], spec: Gpu) -> float:
@@ -123,8 +128,7 @@ def _transfer(instruction: Instruction, program: Program, machine: Machine) -> C
     stores = instruction.op == "store"
     tensor = program.tensor(instruction.operands[0 if stores else 1].name)
     assert isinstance(tensor, Tensor)
-    local = instruction.operands[1 if stores else 0]
-    moved = math.prod(shape(local, program)) * size_bytes(tensor.dtype)
+    moved = inside_bytes(instruction.operands[0 if stores else 1], tensor)
     share = shares(program, machine).of(instruction)
     cached = moved * share.cache * share.active / spec.cache.bytes_per_cycle
     latency = _latency(instruction, moved, share, machine)

@@ -20,8 +20,7 @@ from scipy.special import pdtr
 
 from ..formats import size_bytes
 from ..machine import Machine
-from ..program import Affine, Instruction, Loop, Node, Program
-from .legality import shape
+from ..program import Affine, Instruction, Loop, Node, Program, Region, Tensor
 from .occupancy import slots
 from .spec import Cache, gpu
 
@@ -104,6 +103,12 @@ def _shares(same: _Same, machine: Machine) -> Shares:
     return Shares(found)
 
 
+def inside_bytes(region: Region, tensor: Tensor) -> int:
+    """Bytes of a region that can lie inside its tensor: what is clipped is not moved."""
+    sizes = [dim.size for dim in region.dims] or list(tensor.shape)
+    return math.prod(map(min, sizes, tensor.shape)) * size_bytes(tensor.dtype)
+
+
 def _marked(panels: list[_Panel]) -> list[_Panel]:
     """`panels`, with those marked that touch again what one before them has touched."""
     seen: set[tuple[object, ...]] = set()
@@ -130,7 +135,7 @@ def _panel(instruction: Instruction, loops: tuple[Loop, ...], program: Program) 
     assert tensor is not None  # legality
     named = {name for dim in region.dims for name, _ in dim.start.terms}
     trips = [(_mean_trips(loop, program), loop.var in named) for loop in loops]
-    box = math.prod(shape(region, program)) * size_bytes(tensor.dtype)
+    box = inside_bytes(region, tensor)
     distinct = math.prod(n for n, moves in trips if moves)
     repeats = math.prod(n for n, moves in trips if not moves)
     variables = {name for name, _ in program.grid}

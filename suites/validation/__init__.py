@@ -26,6 +26,7 @@ NOT_MODELLED: Mapping[str, str] = {
     "SYS-CORAL": "array and clock are from memory, and latencies include the host and USB",
     "GPU-L1": "the L1 cache is not modelled: loads go to the L2",
     "GPU-ROOF": "an A100 of 40 GB; chains of fp32 multiply-adds without memory are no operator",
+    "GPU-KB-022": "the library multiplies this convolution in TF32, which is no format here: fp32 could not be as fast",
     "GPU-MLA": "latent attention is no operator yet",
     "GPU-DEC": "whole models are not run yet: a step is more than its matrix products",
     "GPU-TRT": "whole models under a server are not run yet",

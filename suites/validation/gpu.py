@@ -183,12 +183,6 @@ def _launch(row: PublishedRow) -> Task | None:
     return Task(f"elementwise:kind=relu,rows=2,columns={found[1]},dtype=fp32")
 
 
-def _conv(row: PublishedRow) -> Task | None:
-    if not row.workload.startswith("conv 3x3 16->128"):
-        return None
-    return Task("conv2d:n=16,h=1024,w=1024,c=16,f=128,r=3,s=3,dtype=fp32")
-
-
 READERS: tuple[Callable[[PublishedRow], Task | None], ...] = (
     _gemm,
     _grouped,
@@ -196,5 +190,4 @@ READERS: tuple[Callable[[PublishedRow], Task | None], ...] = (
     _gemv,
     _streams,
     _launch,
-    _conv,
 )
