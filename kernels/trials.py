@@ -32,7 +32,7 @@ SPARE_SECONDS, LONG_SPARE_SECONDS = 0.5, 30.0  # for more trials than the least;
 # Measured on one core, in round figures: what a check of that much work takes.
 FIXED_SECONDS, LEAST_SECONDS = 0.1, 0.01  # of a trial: planned with, and what the smallest takes
 SECONDS_PER_INSTRUCTION = 5e-5
-SECONDS_PER_ELEMENT = 1e-7
+SECONDS_PER_ELEMENT, FEW_ELEMENTS = 1e-7, 1 << 20  # what fewer take is in the fixed part
 SECONDS_PER_MULTIPLY_ADD = {"int8": 5e-11, "bf16": 2e-10}
 
 
@@ -95,7 +95,7 @@ def seconds_per_trial(workload: Workload, instructions: int, multiply_adds: int)
     """
     dtype = str(dict(workload.parameters).get("dtype", "int8"))
     rate = SECONDS_PER_MULTIPLY_ADD.get(dtype, SECONDS_PER_MULTIPLY_ADD["bf16"])
-    elements = sum(spec.elements for spec in operator(workload.operator).tensors(workload))
+    elements = max(sum(spec.elements for spec in operator(workload.operator).tensors(workload)) - FEW_ELEMENTS, 0)
     work = instructions * SECONDS_PER_INSTRUCTION + multiply_adds * rate + elements * SECONDS_PER_ELEMENT
     return FIXED_SECONDS + work
 
