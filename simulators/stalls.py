@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .program import Instruction, Program, instructions
 from .timing import Timing
 
 MAX_SIGNALLERS_SHOWN = 3
+# Reasons that are no semaphores.
+WORDS: Mapping[str, str] = {
+    "issue": "waiting for its sequencer",
+    "done": "finished",
+    "idle": "idle; the RTL counts no reasons",
+    "launch": "waiting for the launch of the program",
+    "dispatch": "waiting for its next instance",
+}
 NO_STALL_WORDS = "never waits"
 
 
@@ -98,17 +106,14 @@ def stall_text(rows: Iterable[StallRow]) -> str:
 
 
 def explain(reason: str, program: Program) -> str:
-    """A stall reason (a semaphore, `link NAME`, `issue`, `done`; `idle` of the RTL) in words."""
-    if reason == "issue":
-        return "waiting for its sequencer"
-    if reason == "done":
-        return "finished"
+    """A stall reason (a semaphore, `link NAME`, or one of `WORDS`) in words."""
+    if reason in WORDS and not any(s.name == reason for s in program.semaphores):
+        return WORDS[reason]
     if reason.startswith("link "):
         return f"waiting for memory {reason.removeprefix('link ')}"
     givers, takers = _users(reason, program)
     if not givers:
-        unknown = "idle; the RTL counts no reasons"
-        return unknown if reason == "idle" else f"waiting for semaphore {reason}, which nothing signals"
+        return f"waiting for semaphore {reason}, which nothing signals"
     by = list(dict.fromkeys(f"{giver.op} in stream {stream}" for stream, giver in givers))
     some = " and ".join(by[:MAX_SIGNALLERS_SHOWN]) + (" and others" if len(by) > MAX_SIGNALLERS_SHOWN else "")
     return f"waiting for {_meant(givers, takers, program)} (semaphore {reason}, signalled by {some})"
