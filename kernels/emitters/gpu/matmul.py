@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import functools
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from presil.simulators.formats import size_bytes
-from presil.simulators.gpu.spec import MultiplyType, gpu
+from presil.simulators.gpu.spec import gpu
 from presil.simulators.machine import Machine
-from presil.simulators.program import Affine, Dim, Place, Program, Region
+from presil.simulators.program import Affine, Dim, Region
 
 from ...operators.operator import Workload
 from ...space import Axis, Emitter, Schedule, Space
-from . import estimate, schedules
-from .contraction import Epilogue, Tile, kernel
+from . import schedules
+from .contraction import Tile
+from .emitter import ContractionEmitter, Plan
 
 ROWS = (16, 32, 64, 128, 192, 256)
 COLUMNS = (16, 32, 64, 96, 128, 160, 192, 224, 256)
 INNER_BYTES = (64, 128, 256)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A schedule worked out: block, grid (batch, groups, blocks), epilogue. `wasted`: why it is none of its own."""
-
-    tile: Tile
-    grid: tuple[tuple[str, int], ...]
-    kind: MultiplyType
-    epilogue: Epilogue
-    wasted: str | None
 
 
 def space(workload: Workload, machine: Machine) -> Space:
@@ -110,30 +99,4 @@ def _wasted(workload: Workload, schedule: Schedule, tiles: int, group: int) -> s
     return None
 
 
-class MatmulEmitter:
-    """See `space.Emitter`."""
-
-    operator = "matmul"
-    space = staticmethod(space)
-
-    def legal(self, workload: Workload, machine: Machine, schedule: Schedule) -> str | None:
-        """Registers, shared memory, and axes that would do nothing."""
-        found = plan(workload, machine, schedule)
-        return found.wasted or estimate.legal(found.tile, found.kind, found.epilogue, machine)
-
-    def prior_cycles(self, workload: Workload, machine: Machine, schedule: Schedule) -> float:
-        """See `estimate.cycles`."""
-        found = plan(workload, machine, schedule)
-        blocks = math.prod(size for _, size in found.grid)
-        return estimate.cycles(found.tile, found.kind, found.epilogue, blocks, str(schedule["place"]), machine)
-
-    def lower(self, workload: Workload, machine: Machine, schedule: Schedule) -> Program:
-        """The program."""
-        found = plan(workload, machine, schedule)
-        name = (workload.operator, machine.name, str(workload))
-        place: Place = "persistent" if schedule["place"] == "persistent" else "dispatch"
-        tensors = schedules.tensors(workload, machine)
-        return kernel(name, tensors, found.grid, place, found.tile, found.kind, found.epilogue)
-
-
-EMITTER: Emitter = MatmulEmitter()
+EMITTER: Emitter = ContractionEmitter("matmul", space, plan)
