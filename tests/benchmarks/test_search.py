@@ -37,10 +37,17 @@ SMALL_SPACES = [  # the spaces have 1,152 to 6,336 legal schedules
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("machine_name", [ONE_ARRAY, "tpu-v4"], ids=["one array", "tpu-v4"])
-def test_candidates_per_second(benchmark: BenchmarkFixture, machine_name: str, jobs: int) -> None:
-    """A search of 4096 x 4096 x 4096 int8, timing only, proposing included; the processes are started before."""
-    workload, machine = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=int8"), load_machine(machine_name)
+@pytest.mark.parametrize(
+    ("machine_name", "text"),
+    [
+        pytest.param(ONE_ARRAY, "matmul:m=4096,n=4096,k=4096,dtype=int8", id="one array"),
+        pytest.param("tpu-v4", "matmul:m=4096,n=4096,k=4096,dtype=int8", id="tpu-v4"),
+        pytest.param("h200", "matmul:m=8192,n=8192,k=8192,dtype=bf16", id="h200"),
+    ],
+)
+def test_candidates_per_second(benchmark: BenchmarkFixture, machine_name: str, text: str, jobs: int) -> None:
+    """A search, timing only, proposing included; the processes are started before."""
+    workload, machine = parse_workload(text), load_machine(machine_name)
     evaluator = evaluator_for(workload, machine)
     if jobs > (os.cpu_count() or 1):
         pytest.skip("fewer processors than jobs")
