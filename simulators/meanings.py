@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .family import Access
+from .family import Access, Op
 
 Attributes = Mapping[str, Any]
 Arrays = Sequence[np.ndarray]
+Kinds = Mapping[str, str | tuple[str, ...]]  # of attributes
 
 INT8_LOW, INT8_HIGH = -128, 127
 EXACT_FLOAT32 = 1 << 24  # integers up to here are exact in float32
@@ -147,6 +148,49 @@ def accumulated(attributes: Attributes) -> Access:
     return "rw" if attributes["accumulate"] else "w"
 
 
-ACCUMULATE = {"accumulate": "affine"}
-ACTIVATION = {"activation?": ("none", "relu")}
-SCALE = {"factor": "float", "offset?": "float"}
+ACCUMULATE: Kinds = {"accumulate": "affine"}
+ACTIVATION: Kinds = {"activation?": ("none", "relu")}
+SCALE: Kinds = {"factor": "float", "offset?": "float"}
+
+
+REQUANTIZE: Kinds = {"multiplier": "int", "shift": "int", **ACTIVATION}
+EPILOGUE = ("dst", "acc", "bias?")
+ONE, TWO = ("dst", "a"), ("dst", "a", "b")
+
+# What a vector unit can do; a machine may have fewer.
+VECTOR: Mapping[str, Op] = {
+    op.name: op
+    for op in (
+        Op("sync", "waits and signals, nothing else", "vector", (), {}, nothing, written),
+        Op("requantize", "int32 to int8, exactly", "vector", EPILOGUE, REQUANTIZE, requantized, written),
+        Op("bias", "add a row, clamp", "vector", EPILOGUE, ACTIVATION, biased, written),
+        Op("cast", "to another format", "vector", ONE, {}, unary(lambda a: a), written),
+        Op("add", "a + b", "vector", TWO, {}, binary(np.add), written),
+        Op("subtract", "a - b", "vector", TWO, {}, binary(np.subtract), written),
+        Op("multiply", "a * b", "vector", TWO, {}, binary(np.multiply), written),
+        Op("maximum", "the larger", "vector", TWO, {}, binary(np.maximum), written),
+        Op("relu", "max(a, 0)", "vector", ONE, {}, unary(lambda a: np.maximum(a, 0)), written),
+        Op("exp", "e ** a", "vector", ONE, {}, unary(correct(np.exp)), written),
+        Op("reciprocal", "1 / a", "vector", ONE, {}, unary(correct(lambda a: 1 / a)), written),
+        Op("rsqrt", "1 / sqrt(a)", "vector", ONE, {}, unary(correct(lambda a: 1 / np.sqrt(a))), written),
+        Op("square", "a * a", "vector", ONE, {}, unary(np.square), written),
+        Op("scale", "a * factor + offset", "vector", ONE, SCALE, scaled, written),
+        Op("sum", "of the last axis", "vector", ONE, ACCUMULATE, reduced(np.sum, np.add), accumulated),
+        Op("max", "of the last axis", "vector", ONE, ACCUMULATE, reduced(np.max, np.maximum), accumulated),
+    )
+}
+
+
+def vector_shapes(op: str, shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Whether the operands of a vector instruction fit: maps elementwise, reductions along the last axis."""
+    if op in ("sum", "max"):
+        return shapes[0] == (*shapes[1][:-1], 1)
+    if len(shapes) > 2:
+        return shapes[0] == shapes[1] and _broadcasts(shapes[2], shapes[1])
+    return shapes[0] == shapes[1]
+
+
+def _broadcasts(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    if len(small) > len(large):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(small), reversed(large), strict=False))

@@ -17,22 +17,15 @@ from ..family import Op
 from ..machine import Machine
 from ..meanings import (
     ACCUMULATE,
-    ACTIVATION,
-    SCALE,
+    VECTOR,
     Arrays,
     Attributes,
+    Kinds,
     accumulated,
-    biased,
-    binary,
     copy,
     correct,
     fill,
     inner_product,
-    nothing,
-    reduced,
-    requantized,
-    scaled,
-    unary,
     written,
 )
 from ..program import Instruction, Program, Role
@@ -43,9 +36,8 @@ from .spec import Gpu, gpu
 
 TO_SHARED, PRODUCT = ("shared", "tensor"), ("acc", "a", "b")
 MULTICAST = {"multicast?": "int"}
-PRODUCT_ATTRIBUTES: Mapping[str, str | tuple[str, ...]] = {**ACCUMULATE, "transpose?": ("no", "b")}
+PRODUCT_ATTRIBUTES: Kinds = {**ACCUMULATE, "transpose?": ("no", "b")}
 LIMIT = {"column": "affine", "most": "int"}
-REQUANTIZE: Mapping[str, str | tuple[str, ...]] = {"multiplier": "int", "shift": "int", **ACTIVATION}
 MASK = {"row": "affine", "column": "affine"}
 LOWEST = np.float32(-3.0e38)  # below every score; finite, so that a row of nothing else gives no NaN
 
@@ -92,24 +84,10 @@ OPS: Mapping[str, Op] = {
         Op("mac", "a @ b on the fp32 lanes", "vector", PRODUCT, PRODUCT_ATTRIBUTES, _multiply, accumulated),
         Op("move", "between registers and shared memory", "vector", ("dst", "a"), {}, copy, written),
         Op("fill", "one value everywhere", "vector", ("dst",), {"value": "float"}, fill, written),
-        Op("sync", "waits and signals, nothing else", "vector", (), {}, nothing, written),
         Op("mask", "hides what lies behind the row", "vector", ("dst", "a"), MASK, _mask, written),
         Op("limit", "hides columns from `most` on", "vector", ("dst", "a"), LIMIT, _limit, written),
-        Op("requantize", "int32 to int8, exactly", "vector", ("dst", "acc", "bias?"), REQUANTIZE, requantized, written),
-        Op("bias", "add a row, clamp", "vector", ("dst", "acc", "bias?"), ACTIVATION, biased, written),
-        Op("cast", "to another format", "vector", ("dst", "a"), {}, unary(lambda a: a), written),
-        Op("add", "a + b", "vector", ("dst", "a", "b"), {}, binary(np.add), written),
-        Op("subtract", "a - b", "vector", ("dst", "a", "b"), {}, binary(np.subtract), written),
-        Op("multiply", "a * b", "vector", ("dst", "a", "b"), {}, binary(np.multiply), written),
-        Op("maximum", "the larger", "vector", ("dst", "a", "b"), {}, binary(np.maximum), written),
-        Op("relu", "max(a, 0)", "vector", ("dst", "a"), {}, unary(lambda a: np.maximum(a, 0)), written),
+        *VECTOR.values(),
         Op("exp", "e ** (a * factor - b)", "vector", ("dst", "a", "b?"), {"factor?": "float"}, _exp, written),
-        Op("reciprocal", "1 / a", "vector", ("dst", "a"), {}, unary(correct(lambda a: 1 / a)), written),
-        Op("rsqrt", "1 / sqrt(a)", "vector", ("dst", "a"), {}, unary(correct(lambda a: 1 / np.sqrt(a))), written),
-        Op("square", "a * a", "vector", ("dst", "a"), {}, unary(np.square), written),
-        Op("scale", "a * factor + offset", "vector", ("dst", "a"), SCALE, scaled, written),
-        Op("sum", "of the last axis", "vector", ("dst", "a"), ACCUMULATE, reduced(np.sum, np.add), accumulated),
-        Op("max", "of the last axis", "vector", ("dst", "a"), ACCUMULATE, reduced(np.max, np.maximum), accumulated),
     )
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..machine import Machine
+from ..meanings import vector_shapes
 from ..program import Buffer, Instruction, Program, Region, Tensor
 from .spec import Gpu, MultiplyType, gpu
 
@@ -124,19 +125,7 @@ def _vector(op: str, buffers: list[Buffer], shapes: list[Shape]) -> str | None:
         return f"{op} works on floats, not {', '.join(formats)}"
     if len({f.startswith("int") for f in formats}) > 1:
         return f"integers and floats do not mix: {', '.join(formats)}"
-    if op in ("sum", "max"):
-        ok = shapes[0] == (*shapes[1][:-1], 1)
-    elif len(shapes) == 3:
-        ok = shapes[0] == shapes[1] and _broadcasts(shapes[2], shapes[1])
-    else:
-        ok = shapes[0] == shapes[1]
-    return None if ok else _differ(shapes)
-
-
-def _broadcasts(small: Shape, large: Shape) -> bool:
-    if len(small) > len(large):
-        return False
-    return all(a in (1, b) for a, b in zip(reversed(small), reversed(large), strict=False))
+    return None if vector_shapes(op, shapes) else _differ(shapes)
 
 
 def _differ(shapes: list[Shape]) -> str:

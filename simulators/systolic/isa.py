@@ -5,30 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import ml_dtypes
-import numpy as np
 
 from ..errors import Unsupported
 from ..family import Activity, Op
 from ..machine import Machine
-from ..meanings import (
-    ACCUMULATE,
-    ACTIVATION,
-    SCALE,
-    accumulated,
-    added,
-    biased,
-    binary,
-    copy,
-    correct,
-    fill,
-    multiplied,
-    nothing,
-    reduced,
-    requantized,
-    scaled,
-    unary,
-    written,
-)
+from ..meanings import ACCUMULATE, VECTOR, accumulated, added, copy, fill, multiplied, written
 from ..program import Program, Role
 from . import cost, encoding, legality
 from .elaborate import elaborate
@@ -44,34 +25,11 @@ OPS: Mapping[str, Op] = {
         Op("matmul", "rows of x through a plane", "matrix", ("acc", "x", "plane"), ACCUMULATE, multiplied, accumulated),
         Op("mac", "x @ w into the results", "matrix", ("result", "x", "w"), ACCUMULATE, multiplied, accumulated),
         Op("drain", "results to the accumulator", "drain", ("acc", "result"), ACCUMULATE, added, accumulated),
-        Op("sync", "waits and signals, nothing else", "vector", (), {}, nothing, written),
-        Op(
-            "requantize",
-            "int32 to int8, exactly",
-            "vector",
-            ("dst", "acc", "bias?"),
-            {"multiplier": "int", "shift": "int", **ACTIVATION},
-            requantized,
-            written,
-        ),
-        Op("bias", "add a row, clamp", "vector", ("dst", "acc", "bias?"), ACTIVATION, biased, written),
-        Op("cast", "to another format", "vector", ("dst", "a"), {}, unary(lambda a: a), written),
-        Op("add", "a + b", "vector", ("dst", "a", "b"), {}, binary(np.add), written),
-        Op("subtract", "a - b", "vector", ("dst", "a", "b"), {}, binary(np.subtract), written),
-        Op("multiply", "a * b", "vector", ("dst", "a", "b"), {}, binary(np.multiply), written),
-        Op("maximum", "the larger", "vector", ("dst", "a", "b"), {}, binary(np.maximum), written),
-        Op("relu", "max(a, 0)", "vector", ("dst", "a"), {}, unary(lambda a: np.maximum(a, 0)), written),
-        Op("exp", "e ** a", "vector", ("dst", "a"), {}, unary(correct(np.exp)), written),
-        Op("reciprocal", "1 / a", "vector", ("dst", "a"), {}, unary(correct(lambda a: 1 / a)), written),
-        Op("rsqrt", "1 / sqrt(a)", "vector", ("dst", "a"), {}, unary(correct(lambda a: 1 / np.sqrt(a))), written),
-        Op("square", "a * a", "vector", ("dst", "a"), {}, unary(np.square), written),
-        Op("scale", "a * factor + offset", "vector", ("dst", "a"), SCALE, scaled, written),
-        Op("sum", "of the last axis", "vector", ("dst", "a"), ACCUMULATE, reduced(np.sum, np.add), accumulated),
-        Op("max", "of the last axis", "vector", ("dst", "a"), ACCUMULATE, reduced(np.max, np.maximum), accumulated),
+        *VECTOR.values(),
     )
 }  # fmt: skip
 
-VECTOR_OPS = tuple(op.name for op in OPS.values() if op.engine == "vector")
+VECTOR_OPS = tuple(VECTOR)
 
 
 class SystolicFamily:
