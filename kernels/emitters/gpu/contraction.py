@@ -58,6 +58,7 @@ class Tile:
     w_shape: tuple[int, ...]
     y_shape: tuple[int, ...]  # of one consumer
     x_rows: Callable[[int], tuple[Dim, ...]]  # of the slot of x, for a consumer
+    y_part: tuple[Dim, ...] = ()  # of the outputs of a consumer, what is stored; all of them if empty
 
     @property
     def count(self) -> int:
@@ -188,7 +189,8 @@ def _consumer(
     taken = (Count(f"taken{number}"),) if persistent else ()
     target = tile.y({"rows": first})
     if not epilogue.op:
-        body += [_loops(tile, [multiply]), Instruction("store", (target, acc_region), (), summed, taken)]
+        acc_stored = Region(acc.name, Affine(), tile.y_part)
+        body += [_loops(tile, [multiply]), Instruction("store", (target, acc_stored), (), summed, taken)]
         return buffers, counts, Stream(f"multiply{number}", tuple(body))
     out = Buffer(f"out{number}", epilogue.out, tile.y_shape, 1, "registers", at)
     buffers.append(out)
@@ -210,7 +212,7 @@ def _consumer(
     body += [
         _loops(tile, [multiply]),
         Instruction(epilogue.op, operands, epilogue.attributes, waits, (*taken, Count(f"out{number}"))),
-        Instruction("store", (target, Region(out.name, Affine())), (), (Count(f"out{number}"),), kept),
+        Instruction("store", (target, Region(out.name, Affine(), tile.y_part)), (), (Count(f"out{number}"),), kept),
     ]
     return buffers, counts, Stream(f"multiply{number}", tuple(body))
 
