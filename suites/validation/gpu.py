@@ -32,8 +32,17 @@ MACHINES = {
     "H200 SXM": "h200",
 }
 TENSOR_DTYPES = ("bf16", "fp16", "fp8", "fp32")
-# Their figures chose the energy of a multiply-add, the efficiency of the memory and the launch.
-GIVEN = ("GPU-OWN-001", "GPU-OWN-002", "GPU-GEMM-002", "GPU-GEMM-006", "GPU-GEMM-008", "GPU-GEMM-011", "GPU-STREAM-001")
+# Their figures chose the energy of a multiply-add, the efficiency of the memory and the launches.
+GIVEN = (
+    "GPU-OWN-001",
+    "GPU-OWN-002",
+    "GPU-GEMM-002",
+    "GPU-GEMM-006",
+    "GPU-GEMM-008",
+    "GPU-GEMM-011",
+    "GPU-STREAM-001",
+    "GPU-LAUNCH-001",
+)
 
 
 @dataclass(frozen=True, slots=True)
