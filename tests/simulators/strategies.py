@@ -107,6 +107,20 @@ def counts(draw: DrawFn, semaphores: Sequence[Semaphore], scope: Scope) -> tuple
 
 
 @st.composite
+def loop_trips(draw: DrawFn, grid: Scope) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """Trips, and grid variables with what each adds: at every point none or more, at one of them at least one."""
+    trips = draw(st.integers(1, 5))
+    if not draw(st.booleans()):
+        return trips, ()
+    drawn = [(name, draw(st.integers(-2, 3))) for name, _ in sorted(grid)]
+    terms = [(name, coefficient) for name, coefficient in drawn if coefficient]
+    trips += sum(max(-coefficient * (dict(grid)[name] - 1), 0) for name, coefficient in terms)
+    if any(dict(grid)[name] > 1 for name, _ in terms):  # else it would be none everywhere
+        trips -= draw(st.integers(0, 1))
+    return trips, tuple(terms)
+
+
+@st.composite
 def programs(draw: DrawFn, *, in_bounds: bool = False, ops: Sequence[str] = OPS, max_loop_depth: int = 3) -> Program:
     """A whole program of up to three streams."""
     names = draw(unique_names(1, 6))
@@ -152,9 +166,10 @@ def programs(draw: DrawFn, *, in_bounds: bool = False, ops: Sequence[str] = OPS,
     def node(scope: Scope, depth: int) -> Node:
         free = [name for name in VARIABLES if name not in dict(scope)]
         if depth < max_loop_depth and draw(st.booleans()):
-            var, trips = draw(st.sampled_from(free)), draw(st.integers(1, 5))
-            inner = (*scope, (var, trips))
-            return Loop(var, trips, tuple(node(inner, depth + 1) for _ in range(draw(st.integers(1, 2)))))
+            var, (trips, terms) = draw(st.sampled_from(free)), draw(loop_trips(grid))
+            most = trips + sum(max(c * (size - 1), 0) for name, size in grid for term, c in terms if term == name)
+            inner = (*scope, (var, most))
+            return Loop(var, trips, tuple(node(inner, depth + 1) for _ in range(draw(st.integers(1, 2)))), terms)
         return instruction(scope)
 
     streams = tuple(

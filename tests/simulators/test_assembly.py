@@ -125,6 +125,58 @@ def test_text_and_program_round_trip(program: Program) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("written", "loop"),
+    [
+        ("1 + 2*b", (1, (("b", 2),))),
+        ("2*b + 1", (1, (("b", 2),))),
+        ("b", (0, (("b", 1),))),
+        ("7 - a - b", (7, (("a", -1), ("b", -1)))),
+        ("-b + 3", (3, (("b", -1),))),
+        ("b + b*2 + a - a", (0, (("b", 3),))),
+        ("2 + b - b", (2, ())),
+        ("4", (4, ())),
+    ],
+)
+@pytest.mark.parametrize("place", ["static", "dispatch", "persistent"])
+def test_trips_may_depend_on_the_grid(written: str, loop: tuple[int, tuple[tuple[str, int], ...]], place: str) -> None:
+    text = f"""program "p" on "h100"
+workload "w"
+grid a=2, b=4 {place}
+stream s {{ loop k {written} {{ sync }} }}
+"""
+    found = parse(text)
+    assert found.place == place
+    (node,) = found.streams[0].body
+    assert node == Loop("k", loop[0], (Instruction("sync"),), loop[1])
+    assert parse(render(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("trips", "message"),
+    [
+        ("0", "trips: found 0; allowed: 1 to 1000000000"),
+        ("b - b", "trips: found 0; allowed: 1 to 1000000000"),
+        ("-3", "trips: found -3; allowed: 1 to 1000000000"),
+        ("c", "unknown variable 'c'"),
+        ("m", "unknown variable 'm'"),  # a loop around is no grid variable
+        ("2*", "a loop variable"),
+        ("1.5", "trips"),
+    ],
+)
+def test_trips_that_cannot_be_are_named(trips: str, message: str) -> None:
+    head = 'program "p" on "h100"\nworkload "w"\ngrid a=2, b=4 dispatch\n'
+    text = f"{head}stream s {{ loop m 2 {{ loop k {trips} {{ sync }} }} }}"
+    with pytest.raises(BadInput) as found:
+        parse(text)
+    assert message in str(found.value)
+
+
+def test_without_a_grid_trips_are_a_number() -> None:
+    with pytest.raises(BadInput, match="trips"):
+        parse('program "p" on "h100"\nworkload "w"\nstream s { loop k b { sync } }')
+
+
 @given(affines((("m", 4), ("n", 3))))
 def test_affine_text_has_the_same_value(expression: Affine) -> None:
     values = {"m": 3, "n": 2}
