@@ -287,6 +287,19 @@ def test_what_lies_outside_is_not_moved():
     assert found.traffic == (("hbm", 3840),)
 
 
+@pytest.mark.xfail(strict=True, reason="only the bytes of the region are counted, whatever sectors they lie in")
+@pytest.mark.parametrize(("tile", "region", "sectors"), [("64, 1", "0 +: 64, 5 +: 1", 64), ("4", "0 +: 4 : 512", 4)])
+def test_short_runs_cost_whole_sectors(tile, region, sectors):
+    # A column of 64 rows of 4096: each of its elements of 2 bytes lies in a sector of 32. So do steps of 512.
+    shape = "4096, 4096" if "," in tile else "4096"
+    text = f"""
+    tensor x: bf16[{shape}] in @hbm
+    buffer t: bf16[{tile}] x1 @registers+0
+    load t{{0}}, x[{region}]
+    """
+    assert price(program(text), "load").traffic == (("hbm", 32 * sectors),)
+
+
 def test_what_a_load_brings_needs_no_barrier():
     text = """
     tensor x: bf16[64, 64] in @hbm
