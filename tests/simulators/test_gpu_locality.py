@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from presil.simulators.gpu.locality import shares
+from presil.simulators.kinds import points
 from presil.simulators.machine import Machine
 from presil.simulators.program import Program, instructions
 
@@ -242,3 +243,47 @@ def test_parts_are_parts(order, cores, capacity):
     larger = memory(grid, machine(cores, 2 * capacity))
     assert larger[0] <= x + 1e-12
     assert larger[1] <= w + 1e-12
+
+
+def walked(found: Program, chip: Machine, capacity: int, ways: int) -> list[float]:
+    """The part of each load that memory moves, by walking through the waves with sets of panels: 1 KiB each."""
+    values = list(points(found))
+    waves = [values[i : i + chip.cores] for i in range(0, len(values), chip.cores)]
+    loads = [nth(found, "load", 0), nth(found, "load", 1)]
+    used = [[{load.operands[1].dims[0].start.at(v) for v in wave} for wave in waves] for load in loads]
+    touched = [KIB * (len(wave) + sum(len(each[n]) for each in used)) for n, wave in enumerate(waves)]  # with stores
+    parts = []
+    for each in used:
+        last: dict[int, int] = {}
+        missed = 0.0
+        for n, panels in enumerate(each):
+            for panel in panels:
+                between = sum(touched[last[panel] : n]) if panel in last else 0
+                missed += 1 - poisson(ways * between / capacity, ways) if panel in last else 1
+                last[panel] = n
+        parts.append(missed / len(values))
+    return parts
+
+
+@given(
+    st.permutations([("i", 3), ("j", 4), ("k", 2)]),
+    st.tuples(*[st.tuples(*[st.integers(0, 3)] * 3)] * 2),
+    st.integers(1, 13),
+    st.integers(1, 40),
+    st.sampled_from([1, 2, 16, 32]),
+)
+@settings(max_examples=60)
+def test_random_grids_miss_what_one_counts_by_walking(sizes, factors, cores, kib, ways):
+    x, w = (f"{i}*i + {j}*j + {k}*k" for i, j, k in factors)
+    text = f"""
+    tensor x: int8[64, 1024] in @hbm
+    tensor w: int8[64, 1024] in @hbm
+    tensor y: int8[3, 4, 2, 1024] out @hbm
+    buffer t: int8[1024] x3 @registers+0
+    load t{{0}}, x[{x} +: 1, 0 +: 1024]
+    load t{{1}}, w[{w} +: 1, 0 +: 1024]
+    store y[i +: 1, j +: 1, k +: 1, 0 +: 1024], t{{2}}
+    """
+    found = program(text, H100, f"grid {', '.join(f'{name}={size}' for name, size in sizes)} persistent")
+    chip = machine(cores, kib * KIB, ways)
+    assert memory(found, chip) == pytest.approx(walked(found, chip, kib * KIB, ways))
