@@ -51,8 +51,10 @@ def is_tiled(tensor: Tensor, kinds: Sequence[Stores], ops: Mapping[str, Op]) -> 
             if touched != [0] or not _plain(line, ops, region) or total > MOST:
                 return False
             boxes.append(_boxes(line, region, columns, len(kind.grids), tensor))
+    if not boxes:
+        return False
     cells = [int(np.gcd.reduce(list(_multiples(boxes, axis)))) for axis in range(len(tensor.shape))]
-    counts = _counts(boxes, cells, tensor) if boxes and all(cells) else None
+    counts = _counts(boxes, cells, tensor) if all(cells) else None
     return counts is not None and bool((counts == 1).all())
 
 

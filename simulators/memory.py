@@ -262,7 +262,7 @@ def _clipped(place: _Place, at: tuple[int, ...]) -> _View:
     data, valid = place.storage.values, place.storage.valid
     box, inside = [], []
     for dim, start, extent in zip(place.region.dims, at[1:], data.shape, strict=True):
-        first = max(0, -(start // dim.step)) if start < 0 else 0
+        first = min(dim.size, max(0, -(start // dim.step)))
         last = min(dim.size, max(first, -(-(extent - start) // dim.step)))
         inside.append(slice(first, last))
         begin = start + first * dim.step

@@ -85,6 +85,7 @@ class Area:
         self.boxes: list[Box] = []
         self._known: dict[tuple[object, int], int] = {}
         self._mask: Array | None = None
+        self._overlaps: tuple[int, tuple[Array, Array]] | None = None
 
     def number(
         self, holder: int, slot: Array, starts: Sequence[Array], sizes: Sequence[int], steps: Sequence[int]
@@ -123,8 +124,14 @@ class Area:
     def overlaps(self) -> tuple[Array, Array]:
         """(first, near): the regions that share bytes with region r, r left out, are `near[first[r]:first[r + 1]]`.
 
+        Asked again, it is not worked out again unless there are new regions.
         Raises OverflowError where there are too many pairs to compare.
         """
+        if self._overlaps is None or self._overlaps[0] != len(self.boxes):
+            self._overlaps = (len(self.boxes), self._compare())
+        return self._overlaps[1]
+
+    def _compare(self) -> tuple[Array, Array]:
         low, high = self._hulls()
         order = np.argsort(low, kind="stable")
         reach = np.searchsorted(low[order], high[order], "left")

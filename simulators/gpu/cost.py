@@ -22,7 +22,7 @@ from ..machine import Machine
 from ..program import Buffer, Instruction, Program, Tensor
 from ..timing import TICKS_PER_CYCLE
 from .legality import shape
-from .locality import Share, inside_bytes, shares
+from .locality import Share, sector_bytes, shares
 from .occupancy import WARPGROUP
 from .spec import Gpu, gpu
 
@@ -128,7 +128,8 @@ def _transfer(instruction: Instruction, program: Program, machine: Machine) -> C
     stores = instruction.op == "store"
     tensor = program.tensor(instruction.operands[0 if stores else 1].name)
     assert isinstance(tensor, Tensor)
-    moved = inside_bytes(instruction.operands[0 if stores else 1], tensor)
+    region, memory = instruction.operands[0 if stores else 1], machine.memories[tensor.memory]
+    moved = sector_bytes(region, tensor, memory.burst_bytes)
     share = shares(program, machine).of(instruction)
     cached = moved * share.cache * share.active / spec.cache.bytes_per_cycle
     latency = _latency(instruction, moved, share, machine)

@@ -20,7 +20,7 @@ from scipy.special import pdtr
 
 from ..formats import size_bytes
 from ..machine import Machine
-from ..program import Affine, Instruction, Loop, Node, Program, Region, Tensor
+from ..program import Affine, Dim, Instruction, Loop, Node, Program, Region, Tensor
 from .occupancy import slots
 from .spec import Cache, gpu
 
@@ -103,6 +103,16 @@ def _shares(same: _Same, machine: Machine) -> Shares:
     return Shares(found)
 
 
+def sector_bytes(region: Region, tensor: Tensor, sector: int) -> int:
+    """Bytes that move for the part of a region that can lie inside its tensor: whole sectors for each run of it."""
+    moved, size = inside_bytes(region, tensor), size_bytes(tensor.dtype)
+    last = region.dims[-1] if region.dims else None
+    if last is None or (last.step == 1 and last.size >= tensor.shape[-1]):
+        return moved  # whole rows: one run
+    run = min(last.size, tensor.shape[-1]) * size if last.step == 1 else size
+    return moved // run * -(-run // sector) * sector
+
+
 def inside_bytes(region: Region, tensor: Tensor) -> int:
     """Bytes of a region that can lie inside its tensor: what is clipped is not moved."""
     sizes = [dim.size for dim in region.dims] or list(tensor.shape)
@@ -133,18 +143,32 @@ def _panel(instruction: Instruction, loops: tuple[Loop, ...], program: Program) 
     region = instruction.operands[0 if instruction.op == "store" else 1]
     tensor = program.tensor(region.name)
     assert tensor is not None  # legality
-    named = {name for dim in region.dims for name, _ in dim.start.terms}
-    trips = [(_mean_trips(loop, program), loop.var in named) for loop in loops]
-    box = inside_bytes(region, tensor)
-    distinct = math.prod(n for n, moves in trips if moves)
-    repeats = math.prod(n for n, moves in trips if not moves)
+    trips = {loop.var: _mean_trips(loop, program) for loop in loops}
+    sizes = dict(program.grid)
+    dims = zip(region.dims, tensor.shape, strict=False)
+    own = float(math.prod(_reached(dim, extent, trips, sizes) for dim, extent in dims) if region.dims else 0)
+    own = own * size_bytes(tensor.dtype) or float(inside_bytes(region, tensor))
     variables = {name for name, _ in program.grid}
     shift = tuple(_grid_terms(dim.start, variables) for dim in region.dims)
     turns = {loop.var: (loop.trips, loop.terms) for loop in loops}
     walks = (tuple(sorted((turns[v], c) for v, c in dim.start.terms if v in turns)) for dim in region.dims)
     boxes = tuple((d.start.base, d.size, d.step, walk) for d, walk in zip(region.dims, walks, strict=True))
-    own = min(box * distinct, math.prod(tensor.shape) * size_bytes(tensor.dtype))
-    return _Panel(instruction, float(own), float(repeats), shift, (region.name, boxes, shift))
+    repeats = inside_bytes(region, tensor) * math.prod(trips.values()) / own
+    return _Panel(instruction, own, repeats, shift, (region.name, boxes, shift))
+
+
+def _reached(dim: Dim, extent: int, trips: Mapping[str, float], sizes: Mapping[str, int]) -> float:
+    """Distinct indices that a block adds along one dimension: overlaps with itself and with the next block count once.
+
+    Boxes that overlap are taken to leave no gaps between them (the taps of a convolution).
+    """
+    count, span = float(dim.size), float((dim.size - 1) * dim.step + 1)
+    for coefficient, times in sorted((abs(c), trips[name]) for name, c in dim.start.terms if name in trips):
+        whole = span + coefficient * (times - 1)
+        count = count * times if coefficient >= span else min(count * times, whole)
+        span = whole
+    shifts = [float(abs(c)) for name, c in dim.start.terms if sizes.get(name, 1) > 1]
+    return min([count, float(extent), *shifts])
 
 
 def _mean_trips(loop: Loop, program: Program) -> float:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shlex
+import sys
 import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
@@ -122,7 +123,8 @@ def _make(  # noqa: PLR0917 - all that a build is made from
     log = made.parent / "log.txt"
     try:
         os.environ |= {
-            "PATH": f"{shim.parent}{os.pathsep}{os.environ['PATH']}",
+            # Verilator's makefile calls `python`, which a machine may have under no such name.
+            "PATH": os.pathsep.join((str(shim.parent), str(Path(sys.executable).parent), os.environ["PATH"])),
             "VERILATOR_ROOT": str(toolchain.root),
             "MAKEFLAGS": MAKE,
         }

@@ -287,7 +287,6 @@ def test_what_lies_outside_is_not_moved():
     assert found.traffic == (("hbm", 3840),)
 
 
-@pytest.mark.xfail(strict=True, reason="only the bytes of the region are counted, whatever sectors they lie in")
 @pytest.mark.parametrize(("tile", "region", "sectors"), [("64, 1", "0 +: 64, 5 +: 1", 64), ("4", "0 +: 4 : 512", 4)])
 def test_short_runs_cost_whole_sectors(tile, region, sectors):
     # A column of 64 rows of 4096: each of its elements of 2 bytes lies in a sector of 32. So do steps of 512.
