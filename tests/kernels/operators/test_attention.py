@@ -20,7 +20,7 @@ TASKS = (
 )
 
 
-def blocked(workload, inputs, block, *, drop=None, behind=0, shift=True, round_weights=True):
+def blocked(workload, inputs, block, *, drop=None, behind=0, shift=True, round_weights=True, false_keys=0):
     """A kernel that goes over `block` keys at a time, in fp32. The options make it wrong."""
     q, k, v = (inputs[name].astype(F32) for name in ("q", "k", "v"))
     kind = DTYPES[workload.word("dtype")]
@@ -45,6 +45,7 @@ def blocked(workload, inputs, block, *, drop=None, behind=0, shift=True, round_w
                 weights = weights.astype(kind).astype(F32) if round_weights else weights
                 sums = sums * scale + weights @ v[b, h // shared, part]
                 top = new
+            total = total + false_keys * np.exp(-top)
             y[b, h] = (sums / total).astype(kind)
     return y
 
@@ -85,6 +86,14 @@ def test_a_dropped_block_of_keys_is_seen(text, pattern):
     workload, inputs, reference, bound = task(text, pattern)
     for drop in range(0, workload.int("kv") - 16, 16):
         assert wrong_elements(blocked(workload, inputs, 16, drop=drop), reference, bound).any(), drop
+
+
+@pytest.mark.parametrize("pattern", ["random", "marker", "integers"])
+@pytest.mark.parametrize("text", TASKS)
+def test_a_key_that_is_none_is_seen(text, pattern):
+    # Read past the end it is zeros: score 0, value 0, and so nothing but a part of the total.
+    workload, inputs, reference, bound = task(text, pattern)
+    assert wrong_elements(blocked(workload, inputs, 64, false_keys=1), reference, bound).any()
 
 
 @pytest.mark.parametrize("behind", [-1, 1])
