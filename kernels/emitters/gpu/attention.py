@@ -26,6 +26,7 @@ from . import schedules
 from .flash import FlashKernel, Plan, is_causal, register_bytes
 
 ROWS = (16, 32, 64, 128, 192)
+MOST_PACKED = 64  # rows of few queries and the heads that share their keys
 KEYS = (16, 32, 64, 80, 96, 112, 128, 144, 160, 176, 192)
 
 
@@ -33,9 +34,10 @@ def space(workload: Workload, machine: Machine) -> Space:
     """Rows, keys, stages, consumers, software pipelining, packing of heads, order of blocks."""
     schedules.multiply_type(workload, gpu(machine))
     shared = workload.int("heads") // workload.int("kv_heads")
+    packed = [rows] if 1 < shared <= (rows := shared * workload.int("q")) <= MOST_PACKED else []
     return Space(
         (
-            Axis("rows", ROWS),
+            Axis("rows", tuple(sorted({*ROWS, *packed}))),
             Axis("keys", schedules.ladder(workload.int("kv"), KEYS)),
             Axis("stages", (1, 2, 3, 4)),
             Axis("consumers", (1, 2, 3)),

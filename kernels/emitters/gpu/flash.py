@@ -90,6 +90,7 @@ class FlashKernel:
         self.heads = Dim(Affine.var("g", shared) + Affine.var("h"), found.heads)
         seen = Affine(found.seen) + self.place * found.grow
         self.seen = (seen.base, seen.terms)
+        self.most_seen = found.seen + found.grow * last
 
     def copies(self) -> Stream:
         """q, then k and v of each block of keys."""
@@ -119,7 +120,7 @@ class FlashKernel:
         found = self.plan
         nodes: list[Node] = []
         base, terms = self.seen
-        if base - skip > 0 or terms:
+        if self.most_seen > skip:
             nodes.append(Loop("j", base - skip, tuple(seen(Affine.var("j") + skip)), terms))
         for number in range(found.edge):
             nodes += edge(Affine(base, terms) + number)
@@ -176,7 +177,7 @@ class FlashKernel:
             if steps > 1 or terms:
                 nodes.append(Loop("j", base - 1, tuple(turn(Affine.var("j"), "")), terms))
             return nodes + last(Affine(base - 1, terms), "")
-        if base or terms:
+        if self.most_seen:
             nodes.append(Loop("j", base, tuple(turn(Affine.var("j"), "")), terms))
         for number in range(found.edge - 1):
             nodes += turn(Affine(base, terms) + number, "edge")

@@ -79,14 +79,12 @@ def test_each_way_over_the_keys_is_right(shape, causal):
     assert count == 4 or (causal == "true" and count > 0)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a loop of no trips: none of the keys is seen by all of the only block of queries"
-)
+# None of the keys is seen by all of the only block of queries.
 @pytest.mark.parametrize("shape", ["q=2,kv=2", "q=128,kv=128", "q=65,kv=70"])
 def test_one_block_of_causal_queries_is_right(shape):
     workload = parse_workload(f"attention:heads=2,kv_heads=1,{shape},head=32,dtype=bf16,causal=true")
-    (schedule,) = drawn(workload, H100, 1, lambda s: not can_run(workload, H100, s))
-    require_right(workload, H100, schedule)
+    for schedule in drawn(workload, H100, 2):
+        require_right(workload, H100, schedule)
 
 
 @pytest.mark.parametrize("first", ["late", "early"])
