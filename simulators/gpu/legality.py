@@ -89,6 +89,8 @@ def _product(instruction: Instruction, buffers: list[Buffer], shapes: list[Shape
         reason = _tensor(kind, a, b, shapes, spec)
         if reason:
             return reason
+    elif a.space != "shared" or b.space != "shared":  # threads cannot read each other's registers
+        return f"takes both operands from shared memory, not {a.space} and {b.space}"
     if acc.space != "registers":
         return f"the sum lies in registers, not {acc.space}"
     k, n = shapes[2][-2:] if instruction.attribute("transpose", "no") == "no" else reversed(shapes[2][-2:])
