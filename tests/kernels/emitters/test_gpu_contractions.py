@@ -142,6 +142,22 @@ def test_groups_of_any_width_are_right(text):
         require_right(workload, schedule)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "conv2d:n=1,h=3,w=1,c=2,f=2,r=2,s=2,padding=3,groups=2,dtype=int8",
+        "conv2d:n=2,h=4,w=5,c=3,f=20,r=3,s=2,padding=5,dilation=2,dtype=bf16",
+    ],
+)
+def test_boxes_wholly_in_the_padding_are_zeros(text):
+    # Narrow blocks at the edges see nothing of the image: all of a box lies before it or behind it.
+    workload = parse_workload(text)
+    narrow = drawn(workload, MACHINE, 3, lambda s: s["height"] == 2 or s["width"] == 2)
+    assert len(narrow) == 3
+    for schedule in narrow:
+        require_right(workload, schedule)
+
+
 @pytest.mark.parametrize("consumers", [1, 2, 4])
 @pytest.mark.parametrize("box", [(1, 16, 16), (2, 8, 16), (8, 4, 8), (64, 1, 4), (1, 2, 128), (4, 1, 64)])
 def test_consumers_store_the_pixels_that_they_multiply(box, consumers):
