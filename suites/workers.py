@@ -21,6 +21,7 @@ from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from presil.kernels.undisturbed import undisturbed
 from presil.simulators.errors import PresilError
 
 Task = Any
@@ -76,9 +77,10 @@ def parallel(work: Work, tasks: Sequence[Task], *, jobs: int, limits: Limits | N
                 ours, theirs = context.Pipe(duplex=False)
                 nonce = secrets.token_hex(8)
                 process = context.Process(target=_work, args=(work, following[1], nonce, theirs, limits))
-                process.start()
+                with undisturbed():
+                    process.start()
+                    running[ours] = _Running(following[0], nonce, process, time.monotonic() + limits.wall_seconds)
                 theirs.close()
-                running[ours] = _Running(following[0], nonce, process, time.monotonic() + limits.wall_seconds)
             if not running:
                 return
             patience = max(0.0, min(r.deadline for r in running.values()) - time.monotonic())

@@ -10,6 +10,8 @@ from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from ..undisturbed import undisturbed
+
 if TYPE_CHECKING:
     from .candidates import Evaluator, Outcome
 
@@ -54,7 +56,8 @@ class Pool:
             self._executor, self._evaluator = _start(self.jobs, evaluator), evaluator
         # One message per worker: a candidate takes milliseconds, as much as a few messages.
         shares = [tuple(ranks[i :: self.jobs]) for i in range(self.jobs)]
-        futures = [self._executor.submit(_evaluate_in_worker, share, ceiling) for share in shares if share]
+        with undisturbed():
+            futures = [self._executor.submit(_evaluate_in_worker, share, ceiling) for share in shares if share]
         found = {outcome.rank: outcome for future in futures for outcome in future.result()}
         return [found[rank] for rank in ranks]
 
