@@ -80,13 +80,15 @@ class _Parser(BodyParser):
     """Header and declarations; the bodies of streams are read by `BodyParser`."""
 
     def phases(self) -> Program:
-        found = [self.program()]
-        while self.lexer.peek().kind != "end":
-            if len(found) == MAX_PHASES:
-                raise self.lexer.error(self.lexer.peek(), f"found one program more than {MAX_PHASES}, the most allowed")
+        found = self.program()
+        for _ in range(1, MAX_PHASES):
+            if self.lexer.peek().kind == "end":
+                return found
             self.grid, self.data, self.semaphores = {}, {}, {}
-            found.append(self.program())
-        return replace(found[-1], before=tuple(found[:-1]))
+            found = replace(self.program(), before=found)
+        if self.lexer.peek().kind != "end":
+            raise self.lexer.error(self.lexer.peek(), f"found one program more than {MAX_PHASES}, the most allowed")
+        return found
 
     def program(self) -> Program:
         name, machine = self._header()

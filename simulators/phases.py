@@ -23,8 +23,6 @@ def check_phases(program: Program) -> None:
     tensors: dict[str, Tensor] = {}
     for number, phase in enumerate(program.phases, 1):
         where = f"phase {number} ({phase.name})"
-        if number < len(program.phases) and phase.before:
-            raise BadInput(f"{where} has phases of its own; allowed: one sequence")
         if (phase.machine, phase.workload) != (program.machine, program.workload):
             raise BadInput(
                 f"{where} is for {phase.workload} on {phase.machine}; the last is for "

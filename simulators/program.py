@@ -174,8 +174,8 @@ class Program:
     into as many slots as fit on one (`dispatch`); or that core c of n runs instances c, c + n, c + 2n, ..., each stream
     going on to its next without waiting for the others (`persistent`).
 
-    The programs in `before` run first, one behind the other, each to its end. They share tensors by name: what one
-    stores as `out`, a later one may read as `in`. None of them has a `before` of its own.
+    The program `before`, with what is before that, runs first and to its end. They share tensors by name: what one
+    stores as `out`, a later one may read as `in`.
     """
 
     name: str
@@ -187,18 +187,19 @@ class Program:
     streams: tuple[Stream, ...]
     grid: tuple[tuple[str, int], ...] = ()
     place: Place = "static"
-    before: tuple[Program, ...] = ()
+    before: Program | None = None
 
     @property
     def phases(self) -> tuple[Program, ...]:
         """All that runs, in order; the last is the program itself."""
-        return (*self.before, self)
+        return (*(self.before.phases if self.before else ()), self)
 
     @property
     def scratch(self) -> frozenset[str]:
         """The tensors that one phase stores for a later one."""
-        stored = {t.name for phase in self.before for t in phase.tensors if t.role == "out"}
-        return frozenset(t.name for phase in self.phases for t in phase.tensors if t.role == "in" and t.name in stored)
+        tensors = [t for phase in self.phases for t in phase.tensors]
+        stored = {t.name for t in tensors if t.role == "out"}
+        return frozenset(t.name for t in tensors if t.role == "in" and t.name in stored)
 
     def tensor(self, name: str) -> Tensor | None:
         """The tensor of that name, or None."""

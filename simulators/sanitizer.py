@@ -172,7 +172,7 @@ class _Sanitizer:
             if found:
                 break
         for tensor in self.program.tensors:
-            if tensor.name in outputs:
+            if tensor.role == "out" and tensor.name in outputs:
                 found += self._judge_output(tensor)
         return found + faults
 
