@@ -39,6 +39,7 @@ def collect(order: Order, ops: Mapping[str, Op], area: Area, grid: Grid) -> Acce
     parts: list[list[Array]] = [nothing]
     for number, line in enumerate(order.lines):
         moments: tuple[Array, ...] | None = None
+        to = len(line.instruction.operands) - 1 if ops[line.instruction.op].spreads else 1
         for position, region in enumerate(line.instruction.operands):
             if region.name not in holders:
                 continue
@@ -51,7 +52,7 @@ def collect(order: Order, ops: Mapping[str, Op], area: Area, grid: Grid) -> Acce
                 np.full(count, line.queue, np.int16),
                 line.index.astype(np.int32),
                 *moments,
-                _flags(ops, line, grid) if position == 0 else np.full(count, READ, np.int8),
+                _flags(ops, line, grid) if position < to else np.full(count, READ, np.int8),
             ])  # fmt: skip
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     behind = [r for r in np.unique(columns[0]).tolist() if not area.boxes[r].elements]  # the end of a tensor: nothing

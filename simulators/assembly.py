@@ -95,7 +95,7 @@ class _Parser(BodyParser):
         self._keyword("workload", 'workload "OPERATOR:..."')
         workload = self.lexer.expect("text", 'the workload, such as "matmul:m=512,n=512,k=512"').text
         self._end_of_line()
-        place = self._grid()
+        place, at = self._grid()
         streams: dict[str, Stream] = {}
         self.lexer.skip_newlines()
         while self.lexer.peek().kind != "end" and not (streams and self.lexer.peek().text == "program"):
@@ -113,6 +113,7 @@ class _Parser(BodyParser):
             streams=tuple(streams.values()),
             grid=tuple(self.grid.items()),
             place=place,
+            at=at,
         )
 
     def _header(self) -> tuple[str, str]:
@@ -124,10 +125,10 @@ class _Parser(BodyParser):
         self._end_of_line()
         return name, machine
 
-    def _grid(self) -> Place:
+    def _grid(self) -> tuple[Place, tuple[int, ...]]:
         lexer = self.lexer
         if lexer.peek().text != "grid":
-            return "static"
+            return "static", ()
         lexer.take()
         while lexer.peek().kind == "word" and lexer.peek(1).kind == "=":
             token = self._new_name("grid variable", self.grid)
@@ -140,8 +141,16 @@ class _Parser(BodyParser):
                 break
         place = lexer.expect("word", f"VARIABLE=SIZE, ... and then one of {', '.join(PLACES)}")
         found: Place = self._one_of(place, PLACES, "place")
+        at: list[int] = []
+        if lexer.peek().text == "at":
+            lexer.take()
+            lexer.expect("(", "'(' and the core of each instance")
+            at.append(lexer.integer("core", 0, MAX_INSTANCES))
+            while lexer.accept(","):
+                at.append(lexer.integer("core", 0, MAX_INSTANCES))
+            lexer.expect(")", "',' and a further core, or ')'")
         self._end_of_line()
-        return found
+        return found, tuple(at)
 
     def _declaration(self, streams: dict[str, Stream]) -> None:
         token = self.lexer.peek()
@@ -191,7 +200,11 @@ class _Parser(BodyParser):
         offset = self.lexer.integer("byte offset", 0) if self.lexer.accept("+") else 0
         if math.prod(shape) * slots * size_bytes(dtype) + offset > MAX_INTEGER:
             raise self.lexer.error(token, f"buffer '{token.text}' is too large; allowed: below 2**63 bytes")
-        self.data[token.text] = Buffer(token.text, dtype, shape, slots, space, offset)
+        holds = None
+        if self.lexer.peek().text == "holds":
+            self.lexer.take()
+            holds = self._region(tuple(self.grid))
+        self.data[token.text] = Buffer(token.text, dtype, shape, slots, space, offset, holds)
 
     def _slots(self) -> int:
         token = self.lexer.peek()
@@ -227,12 +240,30 @@ class _Parser(BodyParser):
     def _stream(self, streams: dict[str, Stream]) -> None:
         token = self._new_name("stream", streams)
         unit = 0
-        if self.lexer.peek().kind == "word":
-            self._keyword("unit", "unit NUMBER or '{'")
+        if self.lexer.peek().kind == "word" and self.lexer.peek().text != "when":
+            self._keyword("unit", "unit NUMBER, when VARIABLE(FIRST +: COUNT) or '{'")
             unit = self.lexer.integer("unit", 0)
-        self.lexer.expect("{", "unit NUMBER or '{'")
+        when: list[tuple[str, int, int]] = []
+        if self.lexer.peek().text == "when":
+            self.lexer.take()
+            when.append(self._range())
+            while self.lexer.accept(","):
+                when.append(self._range())
+        self.lexer.expect("{", "unit NUMBER, when VARIABLE(FIRST +: COUNT) or '{'")
         body = self.body(f"stream '{token.text}'", token.line, tuple(self.grid))
-        streams[token.text] = Stream(token.text, body, unit)
+        streams[token.text] = Stream(token.text, body, unit, tuple(when))
+
+    def _range(self) -> tuple[str, int, int]:
+        """`x(1 +: 6)`."""
+        token = self.lexer.expect("word", "a grid variable")
+        if token.text not in self.grid:
+            raise self._unknown("grid variable", token, self.grid)
+        self.lexer.expect("(", "'(' and the first of its values")
+        first = self.lexer.integer("value", 0, self.grid[token.text] - 1)
+        self.lexer.expect("+:", "'+:' and how many values")
+        count = self.lexer.integer("values", 1, self.grid[token.text] - first)
+        self.lexer.expect(")", "')'")
+        return token.text, first, count
 
     def _new_name(self, what: str, taken: Iterable[str]) -> Token:
         token = self.lexer.expect("word", f"the name of the {what}")

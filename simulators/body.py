@@ -125,6 +125,11 @@ class BodyParser:
             what = "buffer" if lexer.peek().kind == "{" else "tensor or buffer"
             raise self._unknown(what, token, self.data)
         slot: Affine | None = None
+        core: Dim | None = None
+        if isinstance(data, Buffer) and lexer.accept("@"):
+            lexer.expect("(", f"'(' and the instances whose buffer is meant, as in {token.text}@(x + 1)")
+            core = self._cores(scope)
+            lexer.expect(")", "')'")
         if isinstance(data, Buffer):
             lexer.expect("{", f"'{{' and the slot of buffer '{token.text}', such as {token.text}{{0}}")
             slot = self._affine(scope)
@@ -142,7 +147,7 @@ class BodyParser:
                     f"found {len(dims)} dimensions of '{token.text}'; allowed: {len(data.shape)}, or none for all of it"
                 )
                 raise lexer.error(token, message)
-        return Region(token.text, slot, tuple(dims))
+        return Region(token.text, slot, tuple(dims), core)
 
     def _dim(self, scope: tuple[str, ...]) -> Dim:
         start = self._affine(scope)
@@ -151,8 +156,16 @@ class BodyParser:
         step = self.lexer.integer("step", 1) if self.lexer.accept(":") else 1
         return Dim(start, size, step)
 
+    def _cores(self, scope: tuple[str, ...]) -> Dim:
+        """`x + 1`, or several as in `8*y +: 8 : 2`."""
+        start = self._affine(scope)
+        if not self.lexer.accept("+:"):
+            return Dim(start, 1)
+        size = self.lexer.integer("cores", 1)
+        return Dim(start, size, self.lexer.integer("step", 1) if self.lexer.accept(":") else 1)
+
     def _count(self, scope: tuple[str, ...]) -> Count:
-        """What stands in the brackets of `wait(s, n, core=expression)`."""
+        """What stands in the brackets of `signal(s, n, core=START +: SIZE)`."""
         lexer = self.lexer
         token = lexer.expect("word", "the name of a semaphore")
         if token.text not in self.semaphores:
@@ -167,7 +180,7 @@ class BodyParser:
             if word.text != "core":
                 raise self._unknown("word", word, ("core",))
             lexer.expect("=", "'=' and the core whose semaphore is meant")
-            core = self._affine(scope)
+            core = self._cores(scope)
         lexer.expect(")", "')'")
         return Count(token.text, n, core)
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from .errors import Unsupported
 from .family import family
-from .kinds import is_closed, kinds
+from .kinds import Kind, is_closed, kinds
 from .machine import Machine
+from .mesh import HERE, is_meshed, own, reached
 from .program import Count, Instruction, Loop, Node, Place, Program, instructions
 
 ENTER, BACK, NEXT = 1, 2, 3
@@ -77,6 +78,7 @@ class CompiledProgram:
     semaphore_names: tuple[str, ...]
     initial: tuple[int, ...]
     memories: tuple[str, ...]
+    links: tuple[str, ...] = ()  # the memories', then those between cores
     place: Place = "static"
     instances: int = 1
     slots: int = 1  # of each core
@@ -147,11 +149,13 @@ def compile_program(program: Program, machine: Machine) -> CompiledProgram:
     launch, between = (0, 0) if static else members.launch_ticks(program, machine)
     engines = tuple(members.engines(machine))
     names = tuple(s.name for s in program.semaphores)
-    index = _Index({n: i for i, n in enumerate(engines)}, {n: i for i, n in enumerate(names)}, tuple(machine.memories))
-    several = not is_closed(program)
+    links = (*machine.memories, *members.links(machine))
+    meshed = is_meshed(program)
+    index = _Index(*({name: i for i, name in enumerate(each)} for each in (engines, names, links)))
+    several = meshed or not is_closed(program)
     if several:
         program = _own_instructions(program)
-    alike = kinds(program)
+    alike = [Kind(own(program, i), (i,)) for i in range(program.instances)] if meshed else kinds(program)
     made = _Made(program, machine, index, several)
     found = tuple(
         tuple(_Flattener(made, stream.unit).flatten(stream.name, stream.body) for stream in kind.program.streams)
@@ -171,6 +175,7 @@ def compile_program(program: Program, machine: Machine) -> CompiledProgram:
         semaphore_names=names,
         initial=tuple(s.initial for s in program.semaphores),
         memories=tuple(machine.memories),
+        links=links,
         place=program.place,
         instances=program.instances,
         slots=slots,
@@ -184,12 +189,15 @@ def compile_program(program: Program, machine: Machine) -> CompiledProgram:
 class _Index:
     engines: dict[str, int]
     semaphores: dict[str, int]
-    memories: tuple[str, ...]
+    links: dict[str, int]
 
-    def counts(self, counts: tuple[Count, ...]) -> tuple[tuple[int, int], ...]:
-        if any(c.core is not None for c in counts):
-            raise Unsupported("signals to other cores are not built for this family")
-        return tuple((self.semaphores[c.semaphore], c.n) for c in counts)
+    def counts(self, counts: tuple[Count, ...], here: int = 0) -> tuple[tuple[int, int], ...]:
+        """(semaphore, units): those of other instances are numbered on from those of instance `here`."""
+        return tuple(
+            (self.semaphores[c.semaphore] + (core - here) * len(self.semaphores), c.n)
+            for c in counts
+            for core in ((here,) if c.core is None else reached(c.core))
+        )
 
 
 def _own_instructions(program: Program) -> Program:
@@ -226,14 +234,20 @@ class _Made:
             cost.latency,
             cost.issue,
             self.index.counts(node.waits),
-            self.index.counts(node.signals),
-            tuple((self.index.memories.index(m), ticks) for m, ticks in cost.links),
+            self.index.counts(node.signals, _here(node)),
+            tuple((self.index.links[name], ticks) for name, ticks in cost.links),
             cost.traffic,
             cost.multiply_adds,
             cost.operations,
         )
         self.known[id(node)] = made
         return made
+
+
+def _here(node: Instruction) -> int:
+    found = node.attribute(HERE, 0)
+    assert isinstance(found, int)
+    return found
 
 
 class _Flattener:

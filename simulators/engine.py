@@ -52,7 +52,7 @@ class StreamState:
         self.base = slot * len(program.initial)
         self.engines = self.core * len(program.engine_names)
         self.issues = self.core * program.issues
-        self.links = 0 if program.place == "static" else self.core * len(program.memories)
+        self.links = 0 if program.place == "static" else self.core * len(program.links)
         self.instance = self.core
         self.text: Code = program.kinds[program.kind(self.core)][code]
         self.pc = 0
@@ -93,7 +93,7 @@ class Engine:
         self.in_flight: list[deque[tuple[int, Issue, StreamState, Any]]] = [deque() for _ in self.engine_free]
         self.completions = [functools.partial(self._complete, i // engines, i) for i in range(cores * engines)]
         # Links are shared by all cores; of a dispatched grid each core has its share of them.
-        self.link_free = [0] * (len(program.memories) * (1 if program.place == "static" else cores))
+        self.link_free = [0] * (len(program.links) * (1 if program.place == "static" else cores))
         # Those who want an engine with links: it asks for them only when it is free itself, so nobody knows when.
         self.lines: list[deque[StreamState]] = [deque() for _ in self.engine_free]
         self.streams = [
@@ -291,7 +291,7 @@ class Engine:
         for link, _ in issue.links:
             until = self.link_free[stream.links + link]
             if until > start:
-                stream.waited.append((f"link {self.program.memories[link]}", start, until))
+                stream.waited.append((f"link {self.program.links[link]}", start, until))
                 start = until
         self.engine_free[engine] = start + issue.occupancy
         for link, ticks in issue.links:
@@ -344,7 +344,7 @@ class Engine:
             semaphores[index] += n
             signalled[index] += n
             if semaphores[index] > MAX_COUNT:
-                name = self.program.semaphore_names[semaphore]
+                name = self.program.semaphore_names[semaphore % len(self.program.initial)]
                 raise Undefined(
                     "overflow", issue.text, f"semaphore {name} grows beyond {MAX_COUNT:,}, the most it can hold"
                 )

@@ -73,6 +73,7 @@ class Op:
     attributes: Mapping[str, str | tuple[str, ...]]
     meaning: Callable[[np.ndarray, Sequence[np.ndarray], Mapping[str, Any]], np.ndarray]
     access: Callable[[Mapping[str, Any]], Access]
+    spreads: bool = False  # all operands but the last are destinations
     clips: bool = False  # what a region of a tensor has outside it reads as zero, and is not stored
 
 
@@ -85,6 +86,9 @@ class Family(Protocol):
 
     def spaces(self, machine: Any) -> Mapping[str, int]:
         """Bytes of each on-chip space of one core."""
+
+    def links(self, machine: Any) -> tuple[str, ...]:
+        """The links between cores; empty where cores do not reach each other."""
 
     def tensor_memory(self, role: Role, machine: Any) -> str:
         """The memory that tensors of a role lie in: the machine's choice, never the program's."""

@@ -38,7 +38,7 @@ def kinds(program: Program) -> tuple[Kind, ...]:
     closed = []
     for instances in found.values():
         values = point(program, instances[0])
-        streams = tuple(replace(s, body=_close(s.body, values)) for s in program.streams)
+        streams = tuple(replace(s, body=close(s.body, values)) for s in program.streams)
         closed.append(Kind(replace(program, streams=streams), tuple(instances)))
     return tuple(closed)
 
@@ -62,13 +62,13 @@ def _trips(loop: Loop, values: dict[str, int]) -> int:
     return loop.trips + sum(c * values[name] for name, c in loop.terms)
 
 
-def _close(nodes: tuple[Node, ...], values: dict[str, int]) -> tuple[Node, ...]:
+def close(nodes: tuple[Node, ...], values: dict[str, int]) -> tuple[Node, ...]:
     """`nodes` at one point of the grid; a loop of no trips is left out."""
     found: list[Node] = []
     for node in nodes:
         if isinstance(node, Instruction):
             found.append(node)
-        elif (trips := _trips(node, values)) > 0 and (body := _close(node.body, values)):
+        elif (trips := _trips(node, values)) > 0 and (body := close(node.body, values)):
             found.append(Loop(node.var, trips, body))
     return tuple(found)
 

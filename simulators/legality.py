@@ -10,8 +10,9 @@ from .family import Family, Op, family
 from .formats import DTYPES, size_bytes
 from .kinds import is_closed
 from .machine import Machine
+from .mesh import is_meshed
 from .phases import check_phases
-from .program import Affine, Buffer, Instruction, Loop, Node, Program, Region, Stream, Tensor, instructions
+from .program import Affine, Buffer, Dim, Instruction, Loop, Node, Program, Region, Stream, Tensor, instructions
 
 MAX_COUNT = 1 << 20  # of a semaphore, and of one wait or signal: no counter wraps
 MAX_TRIPS = 10**9
@@ -41,6 +42,7 @@ def _check_phase(program: Program, machine: Machine) -> None:
 
 def _check_place(program: Program, machine: Machine, members: Family) -> None:
     """Instances and where they run."""
+    _check_mesh(program, machine, members)
     if program.place == "static":
         if program.instances > machine.cores:
             raise Unsupported(
@@ -57,6 +59,57 @@ def _check_place(program: Program, machine: Machine, members: Family) -> None:
                     where = f"stream {stream.name}: {instruction.op}"
                     raise Unsupported(f"{where}: buffers of persistent instances cannot depend on the grid")
     members.slots(program, machine)
+
+
+def _check_mesh(program: Program, machine: Machine, members: Family) -> None:
+    """Cores of instances, ranges of streams, what buffers hold, and what reaches other instances."""
+    if program.at and (len(program.at) != program.instances or len(set(program.at)) < len(program.at)):
+        raise BadInput(f"{len(program.at)} cores for {program.instances} instances; allowed: one of its own for each")
+    if program.at and max(program.at) >= machine.cores:
+        raise BadInput(f"an instance is at core {max(program.at)}; {machine.name} has cores 0 to {machine.cores - 1}")
+    grid = dict(program.grid)
+    for stream in program.streams:
+        for name, first, count in stream.when:
+            if name not in grid or first < 0 or count < 1 or first + count > grid[name]:
+                raise BadInput(f"stream {stream.name}: {name}({first} +: {count}) is no range of a grid variable")
+    for buffer in program.buffers:
+        if buffer.holds is not None:
+            _check_held(buffer, buffer.holds, program, grid)
+    if not is_meshed(program):
+        return
+    if not members.links(machine) or program.place != "static":
+        raise Unsupported(f"{machine.name} has no links between cores: instances are alike and reach no others")
+    for stream in program.streams:
+        for instruction, _ in instructions(stream.body):
+            where = f"stream {stream.name}: {instruction.op}"
+            if any(count.core is not None for count in instruction.waits):
+                raise BadInput(f"{where} waits for the semaphore of another instance; allowed: the own one")
+            cores = [region.core for region in instruction.operands] + [count.core for count in instruction.signals]
+            for core in cores:
+                if core is not None:
+                    _check_reached(core, program.instances, grid, where)
+
+
+def _check_held(buffer: Buffer, held: Region, program: Program, grid: Extents) -> None:
+    where, tensor = f"buffer {buffer.name}", program.tensor(held.name)
+    if tensor is None or tensor.role != "const" or tensor.memory != buffer.space:
+        raise BadInput(f"{where} holds {held.name}; allowed: a constant tensor that lies in {buffer.space}")
+    sizes = tuple(dim.size for dim in held.dims) or tensor.shape
+    if tensor.dtype != buffer.dtype or math.prod(sizes) != math.prod(buffer.shape) or buffer.slots != 1:
+        raise BadInput(f"{where}: {held.name}{list(sizes)} {tensor.dtype} does not fill it; allowed: as many elements")
+    for axis, (dim, extent) in enumerate(zip(held.dims, tensor.shape, strict=True)):
+        low, high = _range(dim.start, grid)
+        if dim.step != 1 or low < 0 or high + dim.size > extent:
+            raise Undefined("bounds", where, f"holds {low} to {high + dim.size - 1} of dimension {axis} of {held.name}")
+
+
+def _check_reached(core: Dim, instances: int, grid: Extents, where: str) -> None:
+    if unknown := [name for name, _ in core.start.terms if name not in grid]:
+        raise BadInput(f"{where}: which instance is reached depends on '{unknown[0]}', which is no grid variable")
+    low, high = _range(core.start, grid)
+    last = high + (core.size - 1) * core.step
+    if low < 0 or last >= instances or core.size < 1 or core.step < 1:
+        raise Undefined("bounds", where, f"reaches instances {low} to {last}; there are 0 to {instances - 1}")
 
 
 def _variables(instruction: Instruction, program: Program) -> set[str]:

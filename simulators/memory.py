@@ -22,6 +22,7 @@ from .family import Op, attribute_values, family
 from .formats import DTYPES, size_bytes
 from .kinds import point
 from .machine import Machine
+from .mesh import reached
 from .program import Affine, Buffer, Program, Region, Tensor
 
 MOST_BYTES = 4 << 30  # of values; validity doubles it
@@ -92,12 +93,16 @@ class _Started:
 
     issue: Issue
     op: Op
-    target: _View
+    targets: tuple[_View, ...]
     overwrites: bool
     sources: list[np.ndarray | None]
     late: list[_Late]
     attributes: Mapping[str, Any]
     written: str  # tensor written, or ""
+
+    def touches(self, valid: np.ndarray) -> bool:
+        """Whether it writes to what `valid` is the validity of."""
+        return any(np.may_share_memory(valid, target.valid) for target in self.targets)
 
 
 def check_size(compiled: CompiledProgram) -> None:
@@ -155,10 +160,17 @@ class FunctionalMemory:
         self.stored_bytes = dict.fromkeys((t.name for t in program.tensors if t.role == "out"), 0)
 
     def begin(self, slot: int, instance: int, fresh: bool) -> None:
-        """Nothing is left of the instance that was in the slot before."""
+        """Nothing is left of the instance that was in the slot before; buffers hold what they hold from the start."""
         if fresh:
             for storage in self.buffers[slot].values():
                 storage.valid[...] = 0
+        values = point(self.program, instance)
+        for buffer in self.program.buffers:
+            if buffer.holds is not None:
+                storage, tensor = self.buffers[slot][buffer.name], self.tensors[buffer.holds.name].values
+                box = tuple(slice(at := dim.start.at(values), at + dim.size) for dim in buffer.holds.dims)
+                storage.values[...] = tensor[box or ...].reshape(storage.values.shape)
+                storage.valid[...] = _FULL[storage.valid.dtype]
 
     def start(self, stream: StreamState, issue: Issue, now: int) -> _Started | None:
         """Sample the operands, make the destination invalid."""
@@ -171,22 +183,23 @@ class FunctionalMemory:
         values = {**at, **dict(zip(issue.variables, stream.counters, strict=False))}
         op = self.ops[instruction.op]
         attributes = {"accumulate": 0, **attribute_values(instruction.attributes, values)}
-        views = [self._view(stream.slot, region, values, issue, op) for region in instruction.operands]
+        views = [(v, r.name) for r in instruction.operands for v in self._views(stream.slot, r, values, issue, op)]
         overwrites, name = op.access(attributes) == "w", instruction.operands[0].name
-        sources: list[np.ndarray | None] = [None] * (len(views) - 1)
+        to = len(views) - 1 if op.spreads else 1
+        sources: list[np.ndarray | None] = [None] * (len(views) - to)
         written = name if name in self.stored_bytes else ""
-        target = views[0]
-        started = _Started(issue, op, target, overwrites, sources, [], attributes, written)
+        targets = tuple(view for view, _ in views[:to])
+        started = _Started(issue, op, targets, overwrites, sources, [], attributes, written)
         queue = self.pending.setdefault((stream.core, issue.engine), [])
         for index in range(0 if overwrites else OLD, len(sources)):
-            view = views[index + 1]
-            ahead = [other for other in queue if np.may_share_memory(view.valid, other.target.valid)]
-            operand = _Late(index, view, instruction.operands[index + 1].name, ahead)
+            view, read = views[index + to]
+            ahead = [other for other in queue if other.touches(view.valid)]
+            operand = _Late(index, view, read, ahead)
             if ahead:
                 started.late.append(operand)
             else:
                 _sample(started, operand)
-        if overwrites:
+        for target in targets if overwrites else ():
             target.valid[...] = 0
         queue.append(started)
         return started
@@ -197,11 +210,11 @@ class FunctionalMemory:
             return
         assert isinstance(started, _Started)
         with np.errstate(all="ignore"):  # a machine overflows to infinity, it does not trap
-            started.target.write(started.op, started.sources, started.attributes)
-        valid = started.target.valid
-        valid[...] = _FULL[valid.dtype]
+            for target in started.targets:
+                target.write(started.op, started.sources, started.attributes)
+                target.valid[...] = _FULL[target.valid.dtype]
         if started.written:
-            self.stored_bytes[started.written] += started.target.values.nbytes
+            self.stored_bytes[started.written] += started.targets[0].values.nbytes
         queue = self.pending[core, issue.engine]
         queue.pop(0)
         for other in queue:
@@ -210,13 +223,19 @@ class FunctionalMemory:
                 if not operand.ahead:
                     _sample(other, operand)
                     other.late.remove(operand)
-            if other.overwrites and np.may_share_memory(other.target.valid, valid):
-                other.target.valid[...] = 0  # it has started: what has just become valid is on its way out
+            for target in other.targets if other.overwrites else ():
+                if started.touches(target.valid):
+                    target.valid[...] = 0  # it has started: what has just become valid is on its way out
 
     def outputs(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Every `out` tensor, and which of its elements were stored."""
         outs = [t.name for t in self.program.tensors if t.role == "out"]
         return {n: self.tensors[n].values for n in outs}, {n: self.tensors[n].valid != 0 for n in outs}
+
+    def _views(self, slot: int, region: Region, values: Mapping[str, int], issue: Issue, op: Op) -> list[_View]:
+        """A region as numpy views, one for each instance that it reaches."""
+        cores = (slot,) if region.core is None else reached(region.core)
+        return [self._view(core, region, values, issue, op) for core in cores]
 
     def _view(self, slot: int, region: Region, values: Mapping[str, int], issue: Issue, op: Op) -> _View:
         """A region as numpy views. Raises Undefined out of bounds."""

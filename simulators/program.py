@@ -69,24 +69,27 @@ class Region:
     """A strided box of a tensor, or of one slot of a buffer.
 
     `slot` is None for a tensor; for a buffer it counts tiles, and the ring slot is `slot mod slots`.
-    Empty `dims` means the whole tensor or the whole tile.
+    Empty `dims` means the whole tensor or the whole tile. `core` numbers the instances whose buffer is meant (None: the
+    own one); its start depends on grid variables alone.
     """
 
     name: str
     slot: Affine | None = None
     dims: tuple[Dim, ...] = ()
+    core: Dim | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
     """`n` units of a semaphore: taken by a wait, given by a signal.
 
-    `core` names the core whose semaphore is meant (None: the own one), for families whose cores signal each other.
+    `core` numbers the instances whose semaphores are meant (None: the own one): each is given `n`. Its start depends on
+    grid variables alone, and waits have none.
     """
 
     semaphore: str
     n: int = 1
-    core: Affine | None = None
+    core: Dim | None = None
 
 
 Attribute = int | float | str | Affine
@@ -128,11 +131,15 @@ Node = Instruction | Loop
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One in-order sequencer. `unit` picks the engine where a core has several of a kind (arrays, DMA channels)."""
+    """One in-order sequencer. `unit` picks the engine where a core has several of a kind (arrays, DMA channels).
+
+    `when` lists (grid variable, first, how many): only instances in those ranges have the stream.
+    """
 
     name: str
     body: tuple[Node, ...]
     unit: int = 0
+    when: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +155,11 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """`slots` row-major tiles of `shape`, one behind the other, from byte `offset` of the on-chip `space` of a core."""
+    """`slots` row-major tiles of `shape`, one behind the other, from byte `offset` of the on-chip `space` of a core.
+
+    `holds`: the part of a constant tensor that lies in it before the program begins; its starts depend on grid
+    variables alone.
+    """
 
     name: str
     dtype: str
@@ -156,6 +167,7 @@ class Buffer:
     slots: int
     space: str
     offset: int
+    holds: Region | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +182,9 @@ class Semaphore:
 class Program:
     """A whole program. `grid` lists (variable, size); each point is an instance of all streams.
 
-    `place` says that instance i (row-major) runs on core i (`static`); that cores take instances as they fall free,
-    into as many slots as fit on one (`dispatch`); or that core c of n runs instances c, c + n, c + 2n, ..., each stream
-    going on to its next without waiting for the others (`persistent`).
+    `place` says that instance i (row-major) runs on core i, or on core at[i] (`static`); that cores take instances as
+    they fall free, into as many slots as fit on one (`dispatch`); or that core c of n runs instances c, c + n, c + 2n,
+    ..., each stream going on to its next without waiting for the others (`persistent`).
 
     The program `before`, with what is before that, runs first and to its end. They share tensors by name: what one
     stores as `out`, a later one may read as `in`.
@@ -188,6 +200,7 @@ class Program:
     grid: tuple[tuple[str, int], ...] = ()
     place: Place = "static"
     before: Program | None = None
+    at: tuple[int, ...] = ()
 
     @property
     def phases(self) -> tuple[Program, ...]:
@@ -213,6 +226,11 @@ class Program:
     def instances(self) -> int:
         """How many times the streams are instantiated."""
         return math.prod(size for _, size in self.grid)
+
+
+def core_of(program: Program, instance: int) -> int:
+    """The core that an instance of a static program runs on."""
+    return program.at[instance] if program.at else instance
 
 
 def instructions(nodes: tuple[Node, ...]) -> Iterator[tuple[Instruction, int]]:

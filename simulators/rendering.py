@@ -25,19 +25,22 @@ def _phase(program: Program) -> str:
         f"program {_text(program.name)} on {_text(program.machine)}",
         f"workload {_text(program.workload)}",
     ]
-    if program.grid or program.place != "static":
+    if program.grid or program.place != "static" or program.at:
         sizes = ", ".join(f"{_name(name)}={size}" for name, size in program.grid)
-        lines.append(f"grid {sizes} {program.place}" if sizes else f"grid {program.place}")
+        at = f" at({', '.join(map(str, program.at))})" if program.at else ""
+        lines.append(f"grid {sizes} {program.place}{at}" if sizes else f"grid {program.place}{at}")
     for tensor in program.tensors:
         kind = f"{_name(tensor.dtype)}{_shape(tensor.shape)}"
         lines.append(f"tensor {_name(tensor.name)}: {kind} {tensor.role} @{_name(tensor.memory)}")
     for buffer in program.buffers:
         kind = f"{_name(buffer.dtype)}{_shape(buffer.shape)} x{buffer.slots}"
-        lines.append(f"buffer {_name(buffer.name)}: {kind} @{_name(buffer.space)}+{buffer.offset}")
+        holds = f" holds {_region(buffer.holds)}" if buffer.holds else ""
+        lines.append(f"buffer {_name(buffer.name)}: {kind} @{_name(buffer.space)}+{buffer.offset}{holds}")
     lines.extend(f"semaphore {_name(s.name)} = {s.initial}" for s in program.semaphores)
     grid = tuple(name for name, _ in program.grid)
     for stream in program.streams:
-        lines.append(f"stream {_name(stream.name)} unit {stream.unit} {{")
+        ranges = ", ".join(f"{_name(name)}({first} +: {count})" for name, first, count in stream.when)
+        lines.append(f"stream {_name(stream.name)} unit {stream.unit}{f' when {ranges}' if ranges else ''} {{")
         lines.extend(_body(stream.body, grid, 1))
         lines.append("}")
     return "\n".join(lines) + "\n"
@@ -77,7 +80,8 @@ def _body(nodes: tuple[Node, ...], scope: tuple[str, ...], depth: int) -> Iterat
 def _region(region: Region) -> str:
     slot = "" if region.slot is None else f"{{{render_affine(region.slot)}}}"
     dims = f"[{', '.join(map(_dim, region.dims))}]" if region.dims else ""
-    return f"{_name(region.name)}{slot}{dims}"
+    core = "" if region.core is None else f"@({_cores(region.core)})"
+    return f"{_used(region.name)}{core}{slot}{dims}"
 
 
 def _dim(dim: Dim) -> str:
@@ -85,9 +89,13 @@ def _dim(dim: Dim) -> str:
     return f"{render_affine(dim.start)} +: {dim.size}{step}"
 
 
+def _cores(core: Dim) -> str:
+    return render_affine(core.start) if core.size == core.step == 1 else _dim(core)
+
+
 def _count(count: Count) -> str:
-    core = "" if count.core is None else f", core={render_affine(count.core)}"
-    return f"({_name(count.semaphore)}, {count.n}{core})"
+    core = "" if count.core is None else f", core={_cores(count.core)}"
+    return f"({_used(count.semaphore)}, {count.n}{core})"
 
 
 def _attribute(value: Attribute, scope: Collection[str]) -> str:
@@ -111,6 +119,12 @@ def _name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise BadInput(f"the name {shown(name)!a} cannot be written; allowed: letters, digits and '_'")
     return name
+
+
+def _used(name: str) -> str:
+    """A name in an instruction: also one of a flat program, such as `xb@3`, which can be shown but not declared."""
+    own, _, instance = name.partition("@")
+    return f"{_name(own)}@{instance}" if instance.isdecimal() else _name(name)
 
 
 def _text(text: str) -> str:

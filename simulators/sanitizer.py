@@ -20,14 +20,14 @@ import numpy as np
 
 from .accesses import READ, WRITE, Accesses, Grid, collect
 from .coverage import Stores, is_tiled
-from .errors import Unsupported
 from .family import family
 from .faults import Fault
 from .kinds import kinds, loops, point
 from .lines import Array, issued
 from .machine import Machine
+from .mesh import flat, is_meshed
 from .order import Order
-from .program import Affine, Buffer, Count, Loop, Node, Program, Tensor, instructions
+from .program import Affine, Buffer, Loop, Program, Tensor, instructions
 from .races import Race, RaceFinder
 from .regions import Area, Holder
 
@@ -43,7 +43,6 @@ def sanitize(program: Program, machine: Machine, limit: int = 10_000_000, max_fa
     `limit` is the number of executed instructions above which the fault is `limit`: the program was not judged.
     Kinds: limit, capacity, bounds, input-written, semaphore-shared, deadlock, leftover, overflow, race, uninitialised,
     unstored.
-    Raises Unsupported for signals between cores.
     """
     faults: list[Fault] = []
     judges: list[_Sanitizer] = []
@@ -52,7 +51,7 @@ def sanitize(program: Program, machine: Machine, limit: int = 10_000_000, max_fa
         found = [*_sizes(phase, machine, limit)]
         if not found:
             try:
-                judges.append(_Sanitizer(phase, machine, max_faults))
+                judges.append(_Sanitizer(flat(phase) if is_meshed(phase) else phase, machine, max_faults))
                 found = judges[-1].run({name for name, phases in outputs.items() if phases == 1})
             except OverflowError as error:
                 why = str(error) or "its regions overlap in too many ways to be judged"
@@ -85,6 +84,11 @@ def _sizes(program: Program, machine: Machine, limit: int) -> Iterator[Fault]:
         elif holder.end > spaces[buffer.space] or buffer.offset < 0 or buffer.slots < 1:
             detail = f"takes bytes {buffer.offset} to {holder.end} of {buffer.space}, which has {spaces[buffer.space]}"
             yield Fault("capacity", f"buffer {buffer.name}", detail)
+    for held in (buffer for buffer in program.buffers if buffer.holds):
+        for other in program.buffers:
+            one, two = Holder.of(held), Holder.of(other)
+            if other != held and other.space == held.space and one.offset < two.end and two.offset < one.end:
+                yield Fault("capacity", f"buffer {other.name}", f"shares bytes with {held.name}, which is constant")
     for tensor in program.tensors:
         elements = Holder.of(tensor).tile
         if elements > MAX_TENSOR_ELEMENTS:
@@ -144,8 +148,6 @@ class _Sanitizer:
     """One program on its way to a verdict. Instances share only tensors: each is judged alone, then all together."""
 
     def __init__(self, program: Program, machine: Machine, max_faults: int) -> None:
-        if any(c.core is not None for s in program.streams for c in _counts(s.body)):
-            raise Unsupported("the sanitizer does not know signals between cores")
         self.program, self.ops, self.max_faults = program, family(machine.family).ops, max_faults
         self.kinds = [
             _Instances(kind.program, [point(program, i) for i in kind.instances], machine) for kind in kinds(program)
@@ -188,6 +190,8 @@ class _Sanitizer:
                 owner = self.owners[region.name]
                 if isinstance(owner, Tensor) and owner.role != "out" and position == 0:
                     yield Fault("input-written", where, f"{owner.name} is an input ({owner.role})")
+                if isinstance(owner, Buffer) and owner.holds and position == 0:
+                    yield Fault("input-written", where, f"{owner.name} holds {owner.holds.name}, which is constant")
                 if region.slot is not None and max(map(abs, line.extent(self.sizes, region.slot))) > MAX_MAGNITUDE:
                     yield Fault("bounds", where, f"the slot of {owner.name} grows beyond {MAX_MAGNITUDE}")
                 if region.dims and len(region.dims) != len(owner.shape):
@@ -217,7 +221,8 @@ class _Sanitizer:
             one, two = (int(accesses.line[i]) for i in (race.first, race.second))
             if (one, two, race.kind) not in faults and len(faults) < self.max_faults:
                 faults[one, two, race.kind] = _race(area, accesses, race, grid, order)
-        return [*faults.values(), *_unwritten(area, finder, raced, grid)]
+        held = {name for name, owner in self.owners.items() if isinstance(owner, Buffer) and owner.holds}
+        return [*faults.values(), *_unwritten(area, finder, raced, grid, held)]
 
     def _judge_output(self, tensor: Tensor) -> list[Fault]:
         """Stores of one instance are ordered, those of two never meet, and together they cover the tensor."""
@@ -293,11 +298,6 @@ class _Instance:
         return self.order.describe(line, int(self.accesses.execution[access]), self.grid)
 
 
-def _counts(nodes: tuple[Node, ...]) -> Iterator[Count]:
-    for node in nodes:
-        yield from _counts(node.body) if isinstance(node, Loop) else (*node.waits, *node.signals)
-
-
 def _race(area: Area, accesses: Accesses, race: Race, grid: Grid, order: Order) -> Fault:
     first, second, kind = race.first, race.second, race.kind
     lines = [order.lines[int(accesses.line[i])] for i in (first, second)]
@@ -322,7 +322,7 @@ def _race(area: Area, accesses: Accesses, race: Race, grid: Grid, order: Order) 
     )
 
 
-def _unwritten(area: Area, finder: RaceFinder, raced: set[int], grid: Grid) -> Iterator[Fault]:
+def _unwritten(area: Area, finder: RaceFinder, raced: set[int], grid: Grid, held: set[str]) -> Iterator[Fault]:
     accesses, count = finder.accesses, len(area.boxes)
     written, read = np.full((2, count), np.iinfo(np.int64).max)
     for flag, first in ((WRITE, written), (READ, read)):
@@ -333,6 +333,8 @@ def _unwritten(area: Area, finder: RaceFinder, raced: set[int], grid: Grid) -> I
         near = finder.near[finder.first[region] : finder.first[region + 1]].tolist()
         if raced.intersection((region, *near)):
             continue  # already named; whether the write comes first is what is not known
+        if area.holders[area.boxes[region].holder].name in held:
+            continue
         missing = area.uncovered(region, [r for r in near if written[r] < read[region]])
         if missing is None:
             continue

@@ -104,6 +104,10 @@ class GpuFamily:
         spec = gpu(machine).occupancy
         return {"shared": spec.shared_per_block - spec.shared_reserved, "registers": spec.registers}
 
+    def links(self, machine: Machine) -> tuple[str, ...]:
+        """None."""
+        return ()
+
     def tensor_memory(self, role: Role, machine: Machine) -> str:
         """All tensors lie in global memory."""
         return gpu(machine).global_memory

@@ -43,6 +43,10 @@ class SystolicFamily:
         """Bytes of each on-chip space of one core."""
         return legality.spaces(systolic(machine))
 
+    def links(self, machine: Machine) -> tuple[str, ...]:
+        """None."""
+        return ()
+
     def tensor_memory(self, role: Role, machine: Machine) -> str:
         """Constants lie in weight memory, all else in activation memory."""
         spec = systolic(machine)

@@ -68,6 +68,9 @@ class Priced:
         """As many as the name of the program ends in, of a dispatched one."""
         return int(program.name.rpartition(" ")[2]) if program.place == "dispatch" else 1
 
+    def links(self, machine: Any) -> tuple[str, ...]:
+        return ()
+
     def launch_ticks(self, program: Program, machine: Any) -> tuple[int, int]:
         return LAUNCH, BETWEEN
 

@@ -81,10 +81,11 @@ def regions(draw: DrawFn, data: Sequence[Tensor | Buffer], scope: Scope, *, in_b
     item = draw(st.sampled_from(data))
     # A slot is taken modulo the slots, so any value is in bounds.
     slot = draw(affines(scope)) if isinstance(item, Buffer) else None
+    core = None if in_bounds or slot is None else draw(st.none() | cores(scope))
     if draw(st.booleans()):
-        return Region(item.name, slot)
+        return Region(item.name, slot, (), core)
     dims = (draw(dims_in_bounds(extent, scope) if in_bounds else dims_anywhere(scope)) for extent in item.shape)
-    return Region(item.name, slot, tuple(dims))
+    return Region(item.name, slot, tuple(dims), core)
 
 
 @st.composite
@@ -96,13 +97,25 @@ def attribute_values(draw: DrawFn, scope: Scope) -> Attribute:
     return draw(LITERALS)
 
 
+def cores(scope: Scope) -> SearchStrategy[Dim]:
+    return st.builds(Dim, affines(scope, 3), st.integers(1, 9), st.integers(1, 3))
+
+
+@st.composite
+def ranges(draw: DrawFn, grid: Scope) -> tuple[tuple[str, int, int], ...]:
+    """For some grid variables, the first of the values at which a stream is there, and how many."""
+    found = []
+    for name, size in grid if draw(st.booleans()) else ():
+        first = draw(st.integers(0, size - 1))
+        found.append((name, first, draw(st.integers(1, size - first))))
+    return tuple(found)
+
+
 @st.composite
 def counts(draw: DrawFn, semaphores: Sequence[Semaphore], scope: Scope) -> tuple[Count, ...]:
     if not semaphores:
         return ()
-    one = st.builds(
-        Count, st.sampled_from([s.name for s in semaphores]), st.integers(1, 9), st.none() | affines(scope, 3)
-    )
+    one = st.builds(Count, st.sampled_from([s.name for s in semaphores]), st.integers(1, 9), st.none() | cores(scope))
     return tuple(draw(st.lists(one, max_size=2)))
 
 
@@ -125,6 +138,8 @@ def programs(draw: DrawFn, *, in_bounds: bool = False, ops: Sequence[str] = OPS,
     """A whole program of up to three streams."""
     names = draw(unique_names(1, 6))
     split = draw(st.integers(0, len(names)))
+    variables = draw(st.lists(st.sampled_from(VARIABLES), max_size=2, unique=True))
+    grid = tuple((name, draw(st.integers(1, 4))) for name in variables)
     shapes = st.lists(st.integers(1, 64), min_size=1, max_size=3).map(tuple)
     dtypes = st.sampled_from(sorted(DTYPES))
     tensors = tuple(
@@ -145,12 +160,13 @@ def programs(draw: DrawFn, *, in_bounds: bool = False, ops: Sequence[str] = OPS,
             draw(st.integers(1, 4)),
             draw(st.sampled_from(SPACES)),
             draw(st.integers(0, 99)),
+            draw(regions(tensors, grid, in_bounds=False))
+            if tensors and not in_bounds and draw(st.booleans())
+            else None,
         )
         for name in names[split:]
     )
     semaphores = tuple(Semaphore(name, draw(st.integers(0, 3))) for name in draw(unique_names(0, 4)))
-    variables = draw(st.lists(st.sampled_from(VARIABLES), max_size=2, unique=True))
-    grid = tuple((name, draw(st.integers(1, 4))) for name in variables)
     data: tuple[Tensor | Buffer, ...] = (*tensors, *buffers)
 
     def instruction(scope: Scope) -> Instruction:
@@ -173,10 +189,17 @@ def programs(draw: DrawFn, *, in_bounds: bool = False, ops: Sequence[str] = OPS,
         return instruction(scope)
 
     streams = tuple(
-        Stream(name, tuple(node(grid, 0) for _ in range(draw(st.integers(0, 3)))), draw(st.integers(0, 3)))
+        Stream(
+            name,
+            tuple(node(grid, 0) for _ in range(draw(st.integers(0, 3)))),
+            draw(st.integers(0, 3)),
+            () if in_bounds else draw(ranges(grid)),
+        )
         for name in draw(unique_names(1, 3))
     )
     place = draw(PLACES)
-    program = Program(draw(TEXTS), draw(TEXTS), draw(TEXTS), tensors, buffers, semaphores, streams, grid, place)
+    texts = draw(TEXTS), draw(TEXTS), draw(TEXTS)
+    at = () if in_bounds else tuple(draw(st.lists(st.integers(0, 99), max_size=3)))
+    program = Program(*texts, tensors, buffers, semaphores, streams, grid, place, at=at)
     assert program.instances == math.prod(size for _, size in grid)
     return program

@@ -89,7 +89,7 @@ def test_example_reads_as_written() -> None:
     requantize = outer.body[1]
     assert isinstance(requantize, Instruction)
     assert requantize.attributes == (("activation", "relu"), ("factor", -0.5), ("shift", 3))
-    assert requantize.signals == (Count("x_free", 1, Affine(1, (("core", 1),))),)
+    assert requantize.signals == (Count("x_free", 1, Dim(Affine(1, (("core", 1),)), 1)),)
 
 
 def test_example_is_canonical() -> None:

@@ -82,7 +82,7 @@ def test_file_cut_off_in_a_loop_names_what_is_open() -> None:
         ("semaphore x_free", "semaphore x_full", r"10:11: the name 'x_full' of this semaphore is taken"),
         ("= 2", "= 9223372036854775808", r"10:20: initial count: found 9223372036854775808; allowed: integers below"),
         ("unit 0", "unti 0", r"11:14: found 'unti' \(did you mean 'unit'\?\); allowed: unit NUMBER"),
-        ("unit 0 {", "unit 0", r"11:20: found the end of the line; allowed: unit NUMBER or '\{'"),
+        ("unit 0 {", "unit 0", r"11:20: found the end of the line; allowed: unit NUMBER, when"),
         ("stream mm", "stream loadx", r"16:8: the name 'loadx' of this stream is taken"),
         (
             "}\nstream mm",

@@ -162,7 +162,7 @@ REFUSED = {
     "a signal to another core": (
         changed("signal(full)", "signal(full, 1, core=0)"),
         Unsupported,
-        "signals to other cores are not built for this family",
+        "tiny has no links between cores",
     ),
     "a deadlock": (
         changed("free = 2", "free = 0"),

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from presil.simulators.accesses import READ, WRITE, collect
 from presil.simulators.assembly import parse
 from presil.simulators.deadlock import advance, tables
-from presil.simulators.errors import Unsupported
 from presil.simulators.family import family
 from presil.simulators.machine import load_machine
 from presil.simulators.order import Order
@@ -151,12 +150,6 @@ def test_instances_must_not_store_to_the_same_elements():
     assert {"(core=0)", "(core=1)"} <= set(re.findall(r"\(core=.\)", race.where + race.detail))
     overlap = text.replace("y[core +: 1, 0 +: 8], b{0}", "y[core +: 1, 4*core +: 4], b{0}[0 +: 1, 0 +: 4]")
     assert [f.kind for f in sanitize(parse(overlap), machine)] == ["unstored"]
-
-
-def test_signals_between_cores_are_refused_by_name():
-    text = MATMUL.replace("signal(a_free, 1)", "signal(a_free, 1, core=0)")
-    with pytest.raises(Unsupported, match="between cores"):
-        faults(text)
 
 
 # --- random pipelines: stages in a row, each hands tiles to the next through a ring -----------------------------------
