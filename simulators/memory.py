@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from .errors import BadInput, Undefined, Unsupported
 from .family import Op, attribute_values, family
 from .formats import DTYPES, size_bytes
 from .kinds import point
+from .lookup import POOL, TABLE
 from .machine import Machine
 from .program import Affine, Buffer, Program, Region, Tensor
 
@@ -167,7 +168,12 @@ class FunctionalMemory:
         values = {**at, **dict(zip(issue.variables, stream.counters, strict=False))}
         op = self.ops[instruction.op]
         attributes = {"accumulate": 0, **attribute_values(instruction.attributes, values)}
-        views = [self._view(stream.slot, region, values, issue, op) for region in instruction.operands]
+        views = [
+            self._view(stream.slot, region, values, issue, op.clipped(i))
+            for i, region in enumerate(instruction.operands)
+        ]
+        if op.lookup:
+            views[POOL:] = [_chosen(views[POOL], views[TABLE], values, issue)]
         overwrites, name = op.access(attributes) == "w", instruction.operands[0].name
         sources: list[np.ndarray | None] = [None] * (len(views) - 1)
         written = name if name in self.stored_bytes else ""
@@ -214,14 +220,13 @@ class FunctionalMemory:
         outs = [t.name for t in self.program.tensors if t.role == "out"]
         return {n: self.tensors[n].values for n in outs}, {n: self.tensors[n].valid != 0 for n in outs}
 
-    def _view(self, slot: int, region: Region, values: Mapping[str, int], issue: Issue, op: Op) -> _View:
-        """A region as numpy views. Raises Undefined out of bounds."""
+    def _view(self, slot: int, region: Region, values: Mapping[str, int], issue: Issue, clips: bool) -> _View:
+        """A region as numpy views. Raises Undefined out of bounds, unless it is clipped."""
         place = self.places.get((slot, id(region)))
         if place is None:
             storage = self.tensors.get(region.name) or self.buffers[slot][region.name]
             indices = (region.slot or Affine(), *(dim.start for dim in region.dims))
-            clips = op.clips and not storage.slots
-            place = self.places[slot, id(region)] = _Place(region, storage, indices, clips, {})
+            place = self.places[slot, id(region)] = _Place(region, storage, indices, clips and not storage.slots, {})
         at = []
         for affine in place.indices:
             value = affine.base
@@ -272,6 +277,22 @@ def _clipped(place: _Place, at: tuple[int, ...]) -> _View:
     if found.values.shape == whole:
         return found
     return _View(found.values, found.valid, tuple(inside), whole)
+
+
+def _chosen(pool: _View, table: _View, values: Mapping[str, int], issue: Issue) -> _View:
+    """The entries of a pool that a table names. Raises Undefined for one that the pool does not have."""
+    numbers, entries = table.values.reshape(-1), pool.values.shape[0]
+    wrong = np.flatnonzero((numbers < 0) | (numbers >= entries))
+    if len(wrong):
+        name, dims = issue.instruction.operands[TABLE].name, issue.instruction.operands[TABLE].dims
+        at = np.unravel_index(int(wrong[0]), table.values.shape)
+        element = [int(i) + (dims[axis].start.at(values) if dims else 0) for axis, i in enumerate(at)]
+        detail = f"{name}{element} is {numbers[wrong[0]]}; {issue.instruction.operands[POOL].name} has entries 0 to"
+        raise Undefined("bounds", issue.text, f"{detail} {entries - 1}")
+    found = _View(pool.values[numbers], pool.valid[numbers])
+    if pool.inside is None:
+        return found
+    return replace(found, inside=(slice(0, len(numbers)), *pool.inside[1:]), whole=(len(numbers), *pool.whole[1:]))
 
 
 def require_stored(stored: Mapping[str, np.ndarray]) -> None:

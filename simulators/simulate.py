@@ -11,7 +11,9 @@ from .chip import ChipRun, Part, chip_ticks, counted, run_chip, runner, settled,
 from .compiled import INSTANCE, CompiledProgram, Issue, compile_program
 from .engine import Engine, Observer, StreamState
 from .errors import ModelError, Unsupported
+from .family import family
 from .legality import check_legality
+from .lookup import tables
 from .machine import Machine
 from .memory import FunctionalMemory, check_size, require_stored
 from .program import Program
@@ -61,7 +63,7 @@ def simulate(
     if mode == "full":
         check_size(compiled)
         memory = FunctionalMemory(
-            compiled, machine, inputs if inputs is not None else random_inputs(program), poison_seed
+            compiled, machine, inputs if inputs is not None else random_inputs(program, machine=machine), poison_seed
         )
         observers.append(memory)
     if timeline is not None:
@@ -84,12 +86,15 @@ def simulate(
     return Execution(timing=timing, outputs=outputs, stored=stored, stored_bytes=memory.stored_bytes)
 
 
-def random_inputs(program: Program, seed: int = 0) -> dict[str, np.ndarray]:
-    """Arrays for every input tensor: small integers, exact in every format."""
+def random_inputs(program: Program, seed: int = 0, machine: Machine | None = None) -> dict[str, np.ndarray]:
+    """Arrays for every input tensor: small integers, exact in every format; on a `machine`, tables name entries."""
     from .formats import DTYPES
 
     noise = np.random.Generator(np.random.PCG64(seed))
-    return {t.name: noise.integers(-8, 8, t.shape).astype(DTYPES[t.dtype]) for t in program.tensors if t.role != "out"}
+    drawn = {t.name: noise.integers(-8, 8, t.shape).astype(DTYPES[t.dtype]) for t in program.tensors if t.role != "out"}
+    for name, entries in tables(program, family(machine.family).ops if machine else {}).items():
+        drawn[name] = drawn[name] % entries
+    return drawn
 
 
 def _timing(compiled: CompiledProgram, run: ChipRun, slower: Machine, machine: Machine, mode: Mode) -> Timing:
