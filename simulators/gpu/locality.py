@@ -9,7 +9,7 @@ The first touch of every byte comes from memory, and what is stored goes there.
 
 What a table says is not known, so a gather is taken to name the entries of its pool in turn: element i of the table
 names entry i modulo their number. No table has more first touches, or more entries between two uses of one, so none
-misses more often; one that names an entry twice (a shared prefix, neighbours of one expert) is charged as if it did not.
+misses more often; one that names an entry twice (a shared prefix, tiles of one expert) is charged as if it did not.
 """
 
 from __future__ import annotations
