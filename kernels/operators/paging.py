@@ -49,7 +49,7 @@ def paged(workload: Workload, inputs: Arrays, seed: int, pattern: str) -> dict[s
     found = {name: array for name, array in inputs.items() if name not in POOLS}
     for name, pool_name in POOLS.items():
         rows = inputs[name]
-        batch, heads, _, head = rows.shape
+        heads, head = rows.shape[1], rows.shape[3]
         signs = generator(seed, pattern, pool_name).integers(0, 1, (count, heads, page, head), np.int8, endpoint=True)
         pool = (_POISON[pool_name] * (2 * signs - 1)).astype(rows.dtype)
         for number in range(each):
