@@ -60,14 +60,15 @@ def plan(workload: Workload, machine: Machine, schedule: Schedule) -> Plan:
     q, kv = workload.int("q"), workload.int("kv")
     heads = workload.int("heads") // workload.int("kv_heads") if schedule["pack"] else 1
     queries = rows // heads if rows % heads == 0 else 0
+    blocks = -(-q // queries) if queries else 0
     behind = kv - q
     if is_causal(workload):
         seen = (behind + 1) // keys
         grow = queries // keys
-        edge = -(-(queries + behind) // keys) - seen
+        reach = queries + behind if blocks > 1 else kv
+        edge = -(-reach // keys) - seen
     else:
         seen, grow, edge = kv // keys, 0, int(kv % keys > 0)
-    blocks = -(-q // queries) if queries else 0
     return Plan(
         rows=rows // consumers,
         consumers=consumers,
@@ -98,13 +99,14 @@ def _wasted(workload: Workload, schedule: Schedule, queries: int, least_blocks: 
     smaller = [r for r in ROWS if r < rows]
     if not schedule["pack"] and smaller and smaller[-1] >= workload.int("q"):
         return "more rows than queries"
-    if is_causal(workload) and queries % keys:
+    several = workload.int("q") > queries
+    if is_causal(workload) and several and queries % keys:
         return "the diagonal does not meet the blocks of keys"
-    if workload.int("page") and is_causal(workload) and -(-workload.int("q") // queries) > 1:
+    if is_causal(workload) and several and workload.int("page"):
         return "paged keys of several causal blocks of queries"  # which pages there are would depend on the block
     if schedule["ahead"] and least_blocks < 2:
         return "nothing is ahead"
-    if schedule["outer"] == "queries" and workload.int("q") <= queries:
+    if schedule["outer"] == "queries" and not several:
         return "there is one block of queries"
     return "more stages than blocks of keys" if stages > max(1, -(-workload.int("kv") // keys)) else None
 

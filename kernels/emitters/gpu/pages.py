@@ -43,10 +43,9 @@ def gathers(
     each, count = paging.pages(workload)
     held = keys // page
     first = number * held
-    # Only blocks that are written out one by one can be short, or wholly behind the end.
-    there = held if first.terms else min(held, max(each - first.base, 0))
+    there = held if first.terms else min(held, each - first.base)  # only the last block is short; it is not in a loop
     pool = (Dim(Affine(), count), Dim(Affine.var("g"), 1), Dim(Affine(), page), Dim(Affine(), head))
-    parts = [*([(0, first, there)] if there else []), *((i, Affine(each - 1), 1) for i in range(there, held))]
+    parts = [(0, first, there), *((i, Affine(each - 1), 1) for i in range(there, held))]
     for place, entry, entries in parts:
         rows = (Dim(Affine(place * page), entries * page), Dim(Affine(), head)) if entries < held else ()
         table = Region(paging.TABLE, None, (Dim(Affine.var("b"), 1), Dim(entry, entries)))
