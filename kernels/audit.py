@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from presil.simulators.bound import lower_bound_ticks
 from presil.simulators.errors import BadInput
 from presil.simulators.family import family
-from presil.simulators.program import Program, instructions
+from presil.simulators.program import Program, Tensor, instructions
 from presil.simulators.rendering import render_instruction
 from presil.simulators.timing import Timing
 
@@ -27,8 +27,10 @@ def declared(task: Task) -> Iterator[Reason]:
     except BadInput as error:
         yield Reason("workload", f"program {program.name}", error.message)
     wanted = {spec.name: spec for spec in task.operator.tensors(workload)}
-    for tensor in program.tensors:
-        spec = wanted.pop(tensor.name, None)
+    missing = set(wanted)
+    for tensor in _tensors(program):
+        missing.discard(tensor.name)
+        spec = wanted.get(tensor.name)
         if spec is None:
             yield Reason("tensors", f"tensor {tensor.name}", f"{workload} has no such tensor")
             continue
@@ -40,8 +42,14 @@ def declared(task: Task) -> Iterator[Reason]:
         if tensor.memory != memory:
             detail = f"lies in {tensor.memory}; {task.machine.name} keeps {tensor.role} tensors in {memory}"
             yield Reason("tensors", f"tensor {tensor.name}", detail)
-    for name in wanted:
+    for name in sorted(missing):
         yield Reason("tensors", f"tensor {name}", f"is missing; {workload} has it")
+
+
+def _tensors(program: Program) -> list[Tensor]:
+    """What the program declares, each once; but for what its phases store for each other."""
+    found = {(t.name, t.dtype, t.shape, t.role): t for phase in program.phases for t in phase.tensors}
+    return [t for t in found.values() if t.name not in program.scratch]
 
 
 def scalars(task: Task) -> Iterator[Reason]:
@@ -53,7 +61,7 @@ def scalars(task: Task) -> Iterator[Reason]:
     wanted = task.operator.attributes(task.workload)
     if "multiplier" not in wanted:
         return
-    for stream in task.program.streams:
+    for stream in (stream for phase in task.program.phases for stream in phase.streams):
         for instruction, _ in instructions(stream.body):
             multiplier, shift = (instruction.attribute(name) for name in ("multiplier", "shift"))
             if not isinstance(multiplier, int) or not isinstance(shift, int):
@@ -69,7 +77,7 @@ def scalars(task: Task) -> Iterator[Reason]:
 def compulsory_traffic(program: Program, work: Work) -> dict[str, int]:
     """Bytes that must cross the link of each memory: every tensor once."""
     moved: dict[str, int] = {}
-    for tensor in program.tensors:
+    for tensor in _tensors(program):
         moved[tensor.memory] = moved.get(tensor.memory, 0) + work.tensor_bytes[tensor.name]
     return moved
 

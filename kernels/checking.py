@@ -111,7 +111,8 @@ def check_text(
 def _still(task: Task, facts: dict[str, Fact]) -> list[Reason]:
     """The first layer: what is wrong with the text alone."""
     program = task.program
-    facts["instructions"] = sum(issued(s.body) for s in program.streams) * program.instances
+    each = (sum(issued(s.body) for s in phase.streams) * phase.instances for phase in program.phases)
+    facts["instructions"] = sum(each)
     reasons = list(declared(task))
     if reasons:
         return reasons

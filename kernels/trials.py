@@ -166,7 +166,7 @@ def _fewer_cores(task: Task, stop_after: int) -> Machine:
     Instances share nothing, which the first layer has shown, so what one computes does not depend on how many run.
     """
     program, machine = task.program, task.machine
-    if program.place == "static":
+    if program.place == "static" or program.before:  # all of the first phases must run, however many
         return machine
     each = max(sum(issued(stream.body) for stream in kind.program.streams) for kind in kinds(program))
     return machine.with_cores(min(machine.cores, max(1, stop_after // (WAVES * each))))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import stat
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, get_args
 
@@ -29,6 +30,7 @@ MAX_DECLARATIONS = 512
 MAX_STREAMS = 256  # sequencers of one core
 MAX_GRID_VARIABLES = 8
 MAX_INSTANCES = 1 << 20
+MAX_PHASES = 16  # programs in one text, each run when the one before has ended
 
 T = TypeVar("T", bound=str)
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -44,7 +46,7 @@ def parse(text: str, file: str = "<text>", ops: Collection[str] | None = None) -
     """
     if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
         raise BadInput(f"the text is too long; allowed: up to {MAX_TEXT_BYTES} bytes", file=file)
-    return _Parser(text, file, ops).program()
+    return _Parser(text, file, ops).phases()
 
 
 def load_program(path: str | Path, ops: Collection[str] | None = None) -> Program:
@@ -77,6 +79,17 @@ def load_program(path: str | Path, ops: Collection[str] | None = None) -> Progra
 class _Parser(BodyParser):
     """Header and declarations; the bodies of streams are read by `BodyParser`."""
 
+    def phases(self) -> Program:
+        found = self.program()
+        for _ in range(1, MAX_PHASES):
+            if self.lexer.peek().kind == "end":
+                return found
+            self.grid, self.data, self.semaphores = {}, {}, {}
+            found = replace(self.program(), before=found)
+        if self.lexer.peek().kind != "end":
+            raise self.lexer.error(self.lexer.peek(), f"found one program more than {MAX_PHASES}, the most allowed")
+        return found
+
     def program(self) -> Program:
         name, machine = self._header()
         self._keyword("workload", 'workload "OPERATOR:..."')
@@ -85,7 +98,7 @@ class _Parser(BodyParser):
         place = self._grid()
         streams: dict[str, Stream] = {}
         self.lexer.skip_newlines()
-        while self.lexer.peek().kind != "end":
+        while self.lexer.peek().kind != "end" and not (streams and self.lexer.peek().text == "program"):
             self._declaration(streams)
             self.lexer.skip_newlines()
         if not streams:

@@ -144,7 +144,7 @@ def compile_program(program: Program, machine: Machine) -> CompiledProgram:
     if static and program.instances > machine.cores:
         raise Unsupported(f"the grid has {program.instances} instances, but {machine.name} has {machine.cores} cores")
     slots = 1 if static else members.slots(program, machine)
-    launch, between = (0, 0) if static else members.launch_ticks(machine)
+    launch, between = (0, 0) if static else members.launch_ticks(program, machine)
     engines = tuple(members.engines(machine))
     names = tuple(s.name for s in program.semaphores)
     index = _Index({n: i for i, n in enumerate(engines)}, {n: i for i, n in enumerate(names)}, tuple(machine.memories))

@@ -39,6 +39,8 @@ class Body:
 
 def encode(program: Program, machine: Machine) -> Image:
     """The image of a legal program. Raises Unsupported for what the RTL cannot hold."""
+    if program.before:
+        raise Unsupported(f"{program.name} has {len(program.phases)} phases; the RTL runs one")
     if program.instances != 1:
         raise Unsupported(f"{program.name} runs on {program.instances} cores; the RTL has one")
     if len(program.semaphores) > MOST_SEMAPHORES:

@@ -110,7 +110,7 @@ class Family(Protocol):
     def slots(self, program: Program, machine: Any) -> int:
         """Instances that a core holds at once where they are dispatched. Raises Unsupported where not one fits."""
 
-    def launch_ticks(self, machine: Any) -> tuple[int, int]:
+    def launch_ticks(self, program: Program, machine: Any) -> tuple[int, int]:
         """Of a dispatched grid: ticks until its first instances start, and from a free slot to its next instance."""
 
     def sustained_clock_hz(self, activity: Activity, machine: Any) -> float:

@@ -10,6 +10,7 @@ from .family import Family, Op, family
 from .formats import DTYPES, size_bytes
 from .kinds import is_closed
 from .machine import Machine
+from .phases import check_phases
 from .program import Affine, Buffer, Instruction, Loop, Node, Program, Region, Stream, Tensor, instructions
 
 MAX_COUNT = 1 << 20  # of a semaphore, and of one wait or signal: no counter wraps
@@ -19,6 +20,13 @@ Extents = Mapping[str, int]
 
 def check_legality(program: Program, machine: Machine) -> None:
     """Raises BadInput (an unknown name, a wrong count), Unsupported (the machine cannot), Undefined (out of bounds)."""
+    check_phases(program)
+    for phase in program.phases:
+        _check_phase(phase, machine)
+    _check_memories(program, machine)
+
+
+def _check_phase(program: Program, machine: Machine) -> None:
     members = family(machine.family)
     _check_declarations(program, machine, members)
     _check_place(program, machine, members)
@@ -80,7 +88,6 @@ def _check_declarations(program: Program, machine: Machine, members: Family) -> 
         if tensor.memory not in machine.memories:
             have = ", ".join(machine.memories)
             raise BadInput(f"tensor {tensor.name}: {machine.name} has no memory '{tensor.memory}'; it has: {have}")
-    _check_memories(program, machine)
     spaces = members.spaces(machine)
     for buffer in program.buffers:
         _check_buffer(buffer, spaces, machine)
@@ -90,8 +97,9 @@ def _check_declarations(program: Program, machine: Machine, members: Family) -> 
 
 
 def _check_memories(program: Program, machine: Machine) -> None:
+    tensors = {t.name: t for phase in program.phases for t in phase.tensors}
     for name, memory in machine.memories.items():
-        held = [t for t in program.tensors if t.memory == name]
+        held = [t for t in tensors.values() if t.memory == name]
         total = sum(math.prod(t.shape) * size_bytes(t.dtype) for t in held)
         if total > memory.capacity:
             detail = (

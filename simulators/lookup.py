@@ -1,12 +1,13 @@
 """Operands that data choose: an op with `lookup` reads those entries of a pool that a table names.
 
 Its operands are destination, pool, table. The first dimension of the pool counts its entries and is whole, so that the
-text says a superset of what is read, and every static check holds whatever the table says. Pool and table are inputs:
-they do not change while a program runs, so it does not matter when they are read.
+text says a superset of what is read, and every static check holds whatever the table says. Pool and table are inputs
+of their phase: they do not change while it runs, so it does not matter when they are read.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,10 +21,11 @@ __all__ = ["POOL", "TABLE", "boxed", "tables", "whole"]
 def tables(program: Program, ops: Mapping[str, Op]) -> dict[str, int]:
     """Of each table that is looked up in, how many entries its elements may name: from 0 up."""
     found: dict[str, int] = {}
-    for stream in program.streams:
-        for instruction, _ in instructions(stream.body):
+    for phase in program.phases:
+        bodies = [instructions(stream.body) for stream in phase.streams]
+        for instruction, _ in itertools.chain.from_iterable(bodies):
             if instruction.op in ops and ops[instruction.op].lookup:
-                pool, table = (program.tensor(instruction.operands[i].name) for i in (POOL, TABLE))
+                pool, table = (phase.tensor(instruction.operands[i].name) for i in (POOL, TABLE))
                 if pool is not None and table is not None:
                     found[table.name] = min(found.get(table.name, pool.shape[0]), pool.shape[0])
     return found

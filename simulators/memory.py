@@ -104,8 +104,12 @@ class _Started:
 def check_size(compiled: CompiledProgram) -> None:
     """Raises Unsupported, before anything is allocated, for a program whose data are too large to hold here."""
     program = compiled.program
-    tensors = sum(math.prod(t.shape) * size_bytes(t.dtype) for t in program.tensors)
-    total = tensors + compiled.cores * compiled.slots * sum(_used(program).values())
+    check_tensors(program, compiled.cores * compiled.slots * sum(_used(program).values()))
+
+
+def check_tensors(program: Program, others: int = 0) -> None:
+    """As `check_size`, where on-chip memories take `others` bytes."""
+    total = sum(math.prod(t.shape) * size_bytes(t.dtype) for t in program.tensors) + others
     if total > MOST_BYTES:
         raise Unsupported(
             f"{program.name}: tensors and on-chip memories of {total:,} bytes; "
@@ -293,15 +297,6 @@ def _chosen(pool: _View, table: _View, values: Mapping[str, int], issue: Issue) 
     if pool.inside is None:
         return found
     return replace(found, inside=(slice(0, len(numbers)), *pool.inside[1:]), whole=(len(numbers), *pool.whole[1:]))
-
-
-def require_stored(stored: Mapping[str, np.ndarray]) -> None:
-    """Raises Undefined for an output with an element that nothing stored."""
-    for name, mask in stored.items():
-        if not mask.all():
-            first = np.unravel_index(int(np.argmin(mask)), mask.shape)
-            detail = f"{int((~mask).sum()):,} of {mask.size:,} elements were never stored"
-            raise Undefined("unstored", f"{name}{[int(i) for i in first]}", detail)
 
 
 def _sample(started: _Started, operand: _Late) -> None:

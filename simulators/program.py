@@ -173,6 +173,9 @@ class Program:
     `place` says that instance i (row-major) runs on core i (`static`); that cores take instances as they fall free,
     into as many slots as fit on one (`dispatch`); or that core c of n runs instances c, c + n, c + 2n, ..., each stream
     going on to its next without waiting for the others (`persistent`).
+
+    The program `before`, with what is before that, runs first and to its end. They share tensors by name: what one
+    stores as `out`, a later one may read as `in`.
     """
 
     name: str
@@ -184,6 +187,19 @@ class Program:
     streams: tuple[Stream, ...]
     grid: tuple[tuple[str, int], ...] = ()
     place: Place = "static"
+    before: Program | None = None
+
+    @property
+    def phases(self) -> tuple[Program, ...]:
+        """All that runs, in order; the last is the program itself."""
+        return (*(self.before.phases if self.before else ()), self)
+
+    @property
+    def scratch(self) -> frozenset[str]:
+        """The tensors that one phase stores for a later one."""
+        tensors = [t for phase in self.phases for t in phase.tensors]
+        stored = {t.name for t in tensors if t.role == "out"}
+        return frozenset(t.name for t in tensors if t.role == "in" and t.name in stored)
 
     def tensor(self, name: str) -> Tensor | None:
         """The tensor of that name, or None."""

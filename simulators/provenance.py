@@ -11,9 +11,16 @@ from .program import Program
 
 def last_store(program: Program, machine: Machine, tensor: str, index: tuple[int, ...]) -> str:
     """The last instruction, in the order of its stream, to store element `index` of `tensor`; says if none does."""
+    found = None
+    for phase in program.phases:
+        found = _last_store(phase, machine, tensor, index) or found
+    return found or f"nothing stores {tensor}{list(index)}"
+
+
+def _last_store(program: Program, machine: Machine, tensor: str, index: tuple[int, ...]) -> str | None:
     lines, _, _ = read_lines(program, machine)
     sizes = dict(program.grid)
-    found = f"nothing stores {tensor}{list(index)}"
+    found = None
     for point in np.ndindex(*sizes.values()):
         grid = dict(zip(sizes, map(int, point), strict=True))
         for line in lines:

@@ -17,6 +17,10 @@ def render(program: Program) -> str:
 
     Raises BadInput where a name, a text or a number has no written form; it does not check the program further.
     """
+    return "".join(map(_phase, program.phases))
+
+
+def _phase(program: Program) -> str:
     lines = [
         f"program {_text(program.name)} on {_text(program.machine)}",
         f"workload {_text(program.workload)}",

@@ -12,7 +12,8 @@ one engine and waited for by one stream: with two sources a count would not say 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,14 +45,31 @@ def sanitize(program: Program, machine: Machine, limit: int = 10_000_000, max_fa
     unstored.
     Raises Unsupported for signals between cores.
     """
-    faults = [*_sizes(program, machine, limit)]
+    faults: list[Fault] = []
+    judges: list[_Sanitizer] = []
+    outputs = Counter(t.name for phase in program.phases for t in phase.tensors if t.role == "out")
+    for phase in program.phases:
+        found = [*_sizes(phase, machine, limit)]
+        if not found:
+            try:
+                judges.append(_Sanitizer(phase, machine, max_faults))
+                found = judges[-1].run({name for name, phases in outputs.items() if phases == 1})
+            except OverflowError as error:
+                why = str(error) or "its regions overlap in too many ways to be judged"
+                found = [Fault("limit", phase.name, why)]
+        faults += found
     if not faults:
-        try:
-            faults = _Sanitizer(program, machine, max_faults).run()
-        except OverflowError as error:
-            why = str(error) or "its regions overlap in too many ways to be judged"
-            faults = [Fault("limit", program.name, why)]
+        shared = [t for t in program.tensors if outputs[t.name] > 1]
+        faults += [fault for tensor in shared for fault in _judge_parts(tensor, judges)]
     return tuple(faults[:max_faults])
+
+
+def _judge_parts(tensor: Tensor, judges: Sequence[_Sanitizer]) -> Iterator[Fault]:
+    """Of an output that several phases store: together they store each element once, as far as is plain to see."""
+    stores = [Stores(kind.order, kind.grids) for judge in judges for kind in judge.kinds]
+    if not is_tiled(tensor, stores, judges[0].ops):
+        detail = "the phases do not plainly store each element once"
+        yield Fault("unstored", f"tensor {tensor.name}", detail)
 
 
 def _sizes(program: Program, machine: Machine, limit: int) -> Iterator[Fault]:
@@ -136,7 +154,8 @@ class _Sanitizer:
         self.owners = {o.name: o for o in owners}
         self.sizes = dict(program.grid)
 
-    def run(self) -> list[Fault]:
+    def run(self, outputs: Collection[str]) -> list[Fault]:
+        """The faults of one phase; of its outputs, those in `outputs` are judged whole."""
         faults: list[Fault] = []
         for kind in self.kinds:
             own = [*self._out_of_bounds(kind), *kind.lasting.faults]
@@ -153,7 +172,7 @@ class _Sanitizer:
             if found:
                 break
         for tensor in self.program.tensors:
-            if tensor.role == "out":
+            if tensor.role == "out" and tensor.name in outputs:
                 found += self._judge_output(tensor)
         return found + faults
 

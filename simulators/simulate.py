@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from .family import family
 from .legality import check_legality
 from .lookup import tables
 from .machine import Machine
-from .memory import FunctionalMemory, check_size, require_stored
+from .memory import FunctionalMemory, check_size, check_tensors
+from .phases import run_phases
 from .program import Program
 from .tally import tally
 from .timeline import Timeline
@@ -45,26 +47,50 @@ def simulate(
     instruction would be as long as that, or its data too large to hold.
     """
     check_legality(program, machine)
-    run = runner(max_instructions)
+    if mode == "full" and inputs is None:
+        for phase in program.phases:
+            check_tensors(phase)
+        inputs = random_inputs(program, machine=machine)
+
+    def run(phase: Program, given: Mapping[str, np.ndarray], left: int | None) -> tuple[Execution, bool]:
+        options = _Options(mode, given, poison_seed, timeline, max_instructions, left)
+        return _run_phase(phase, machine, options)
+
+    return run_phases(program, inputs if mode == "full" else None, run, stop_after)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What `simulate` was asked for, of one phase."""
+
+    mode: Mode
+    inputs: Mapping[str, np.ndarray]
+    poison_seed: int
+    timeline: Timeline | None
+    max_instructions: int
+    stop_after: int | None
+
+
+def _run_phase(program: Program, machine: Machine, options: _Options) -> tuple[Execution, bool]:
+    """What came of it, and whether it ran to its end."""
+    mode, timeline, stop_after = options.mode, options.timeline, options.stop_after
+    run = runner(options.max_instructions)
     compiled = compile_program(program, machine)
     kept, slower = compiled, machine
     if program.place != "static":  # the clock depends on how long the whole takes
         kept, slower = settled(compiled, machine, chip_ticks(compiled, run))
     if mode == "skip" and timeline is None and stop_after is None:
-        return Execution(timing=_timing(kept, run_chip(kept, run), slower, machine, mode))
+        return Execution(timing=_timing(kept, run_chip(kept, run), slower, machine, mode)), True
     compiled = kept
     steps = compiled.instructions if stop_after is None else min(compiled.instructions, stop_after)
-    if (mode == "full" or timeline is not None) and steps > max_instructions:
-        raise Unsupported(
-            f"{program.name} issues {steps:,} instructions; at most {max_instructions:,} are executed one by one"
-        )
+    if (mode == "full" or timeline is not None) and steps > options.max_instructions:
+        most = options.max_instructions
+        raise Unsupported(f"{program.name} issues {steps:,} instructions; at most {most:,} are executed one by one")
     memory = None
     observers: list[Observer] = []
     if mode == "full":
         check_size(compiled)
-        memory = FunctionalMemory(
-            compiled, machine, inputs if inputs is not None else random_inputs(program, machine=machine), poison_seed
-        )
+        memory = FunctionalMemory(compiled, machine, options.inputs, options.poison_seed)
         observers.append(memory)
     if timeline is not None:
         observers.append(_TimelineObserver(timeline, compiled))
@@ -72,18 +98,19 @@ def simulate(
         compiled,
         skip=mode == "skip" and timeline is None,
         observers=tuple(observers),
-        max_instructions=max_instructions,
+        max_instructions=options.max_instructions,
         stop_after=stop_after,
     )
     engine.run()
     whole = ChipRun(engine.ticks, (Part(compiled, tally(engine), 1, 0),))
     timing = _timing(compiled, whole, slower, machine, mode)
+    if timeline is not None:
+        timeline.begins_at += engine.ticks
+    ended = engine.executed == compiled.instructions
     if memory is None:
-        return Execution(timing=timing)
+        return Execution(timing=timing), ended
     outputs, stored = memory.outputs()
-    if engine.executed == compiled.instructions:
-        require_stored(stored)
-    return Execution(timing=timing, outputs=outputs, stored=stored, stored_bytes=memory.stored_bytes)
+    return Execution(timing=timing, outputs=outputs, stored=stored, stored_bytes=memory.stored_bytes), ended
 
 
 def random_inputs(program: Program, seed: int = 0, machine: Machine | None = None) -> dict[str, np.ndarray]:
@@ -91,10 +118,14 @@ def random_inputs(program: Program, seed: int = 0, machine: Machine | None = Non
     from .formats import DTYPES
 
     noise = np.random.Generator(np.random.PCG64(seed))
-    drawn = {t.name: noise.integers(-8, 8, t.shape).astype(DTYPES[t.dtype]) for t in program.tensors if t.role != "out"}
-    for name, entries in tables(program, family(machine.family).ops if machine else {}).items():
-        drawn[name] = drawn[name] % entries
-    return drawn
+    wanted = {t.name: t for phase in program.phases for t in phase.tensors if t.role != "out"}
+    drawn = {
+        t.name: noise.integers(-8, 8, t.shape).astype(DTYPES[t.dtype])
+        for t in wanted.values()
+        if t.name not in program.scratch
+    }
+    entries = tables(program, family(machine.family).ops) if machine else {}
+    return {name: array % entries[name] if name in entries else array for name, array in drawn.items()}
 
 
 def _timing(compiled: CompiledProgram, run: ChipRun, slower: Machine, machine: Machine, mode: Mode) -> Timing:

@@ -64,7 +64,7 @@ class _Causes:
         self.explained: dict[str, str] = {}
         self.waits: dict[str, set[str]] = {}  # by stream
         self.givers: dict[str, set[str]] = {}  # streams, by semaphore
-        for stream in program.streams:
+        for stream in (stream for phase in program.phases for stream in phase.streams):
             for instruction, _ in instructions(stream.body):
                 self.waits.setdefault(stream.name, set()).update(c.semaphore for c in instruction.waits)
                 for count in instruction.signals:
@@ -107,10 +107,12 @@ def stall_text(rows: Iterable[StallRow]) -> str:
 
 def explain(reason: str, program: Program) -> str:
     """A stall reason (a semaphore, `link NAME`, or one of `WORDS`) in words."""
-    if reason in WORDS and not any(s.name == reason for s in program.semaphores):
+    known = [phase for phase in program.phases if any(s.name == reason for s in phase.semaphores)]
+    if reason in WORDS and not known:
         return WORDS[reason]
     if reason.startswith("link "):
         return f"waiting for memory {reason.removeprefix('link ')}"
+    program = known[0] if known else program
     givers, takers = _users(reason, program)
     if not givers:
         return f"waiting for semaphore {reason}, which nothing signals"

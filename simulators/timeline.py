@@ -29,6 +29,7 @@ class Timeline:
 
     def __init__(self, max_events: int = MAX_EVENTS) -> None:
         self.max_events, self.dropped, self.events = max_events, 0, 0
+        self.begins_at = 0  # ticks: where what is recorded now begins
         self._tracks: dict[_Track, list[_Slice]] = {}
 
     def record(  # noqa: PLR0917 - the columns of one row, in the order in which all callers have them
@@ -72,6 +73,7 @@ class Timeline:
             raise ModelError(
                 f"timeline of core {track[0]} {track[1]}: {piece[2]} runs from {piece[0]} to {piece[1]} ticks"
             )
+        piece = (piece[0] + self.begins_at, piece[1] + self.begins_at, *piece[2:])
         if self.events >= self.max_events:
             self.dropped += 1
             return

@@ -107,7 +107,8 @@ class Judge:
             workload, machine = evaluator.workload, evaluator.machine
             work, dtype = operator(workload.operator).work(workload), str(workload["dtype"])
             traffic: dict[str, int] = {}
-            for tensor in evaluator.program(rank).tensors:
+            phases = evaluator.program(rank).phases
+            for tensor in {t.name: t for phase in phases for t in phase.tensors}.values():
                 moved = work.tensor_bytes.get(tensor.name, 0)
                 traffic[tensor.memory] = traffic.get(tensor.memory, 0) + moved
             self._roofline = Roofline(

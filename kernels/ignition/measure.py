@@ -31,18 +31,28 @@ def measure(program: Program, machine: Machine, ceiling: int | None = None) -> M
     Raises BadInput, Unsupported or Undefined for a program that is not legal or does not end.
     """
     check_legality(program, machine)
-    compiled = compile_program(program, machine)
-    if ceiling is not None and (bound := busy_ticks(compiled)) > ceiling:
-        return Measured(bound, "pruned")
+    phases = [compile_program(phase, machine) for phase in program.phases]
+    bounds = [busy_ticks(phase) for phase in phases]
+    if ceiling is not None and sum(bounds) > ceiling:
+        return Measured(sum(bounds), "pruned")
+    ticks = 0
+    for number, phase in enumerate(phases):
+        others = ticks + sum(bounds[number + 1 :])
+        try:
+            ticks += _measure_phase(phase, machine, None if ceiling is None else ceiling - others)
+        except _TooSlow as slow:
+            return Measured(slow.bound + others, "stopped")
+    return Measured(ticks)
+
+
+def _measure_phase(compiled: CompiledProgram, machine: Machine, ceiling: int | None) -> int:
+    """Its ticks. Raises _TooSlow."""
 
     def watch(engine: Engine) -> None:
         if ceiling is not None and engine.steady is not None:
             engine.steady = _Watch(engine, engine.steady, ceiling)
 
-    try:
-        return Measured(settled_ticks(compiled, machine, runner(MAX_INSTRUCTIONS, watch)))
-    except _TooSlow as slow:
-        return Measured(slow.bound, "stopped")
+    return settled_ticks(compiled, machine, runner(MAX_INSTRUCTIONS, watch))
 
 
 class _TooSlow(Exception):  # no error: it ends a simulation

@@ -113,10 +113,10 @@ class GpuFamily:
         """Engine names of one SM, in order of completion within a tick."""
         return cost.ENGINES
 
-    def launch_ticks(self, machine: Machine) -> tuple[int, int]:
+    def launch_ticks(self, program: Program, machine: Machine) -> tuple[int, int]:
         """See `family.Family`."""
         spec = gpu(machine)
-        launch = round(spec.launch * machine.clock_hz * TICKS_PER_CYCLE)
+        launch = round((spec.follow if program.before else spec.launch) * machine.clock_hz * TICKS_PER_CYCLE)
         return launch + spec.block_start * TICKS_PER_CYCLE, spec.block_start * TICKS_PER_CYCLE
 
     legal = staticmethod(legality.legal)

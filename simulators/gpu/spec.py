@@ -121,6 +121,7 @@ class Gpu(_Part):
     issue: Cycles  # of one instruction of the program: some machine instructions and their addresses
     barrier: Cycles  # from a signal to the start of what waited for it
     launch: Seconds  # from one kernel to the next: what the host and the front end take
+    follow: Seconds  # from one kernel to the next where the host has launched both
     block_start: Cycles = Field(ge=1)  # from a free slot to the first instruction of its next block
     turnaround: float = Field(ge=0, le=1)  # of memory time lost where half of the bytes are written
     global_memory: str

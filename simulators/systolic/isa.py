@@ -52,7 +52,7 @@ class SystolicFamily:
         """Engine names of one core, in order of completion within a tick."""
         return cost.engines(systolic(machine))
 
-    def launch_ticks(self, machine: Machine) -> tuple[int, int]:
+    def launch_ticks(self, program: Program, machine: Machine) -> tuple[int, int]:
         """Programs start at once."""
         return 0, 0
 

@@ -137,13 +137,14 @@ def _bound(program: Program, machine: Machine) -> Timing:
     check_legality(program, machine)
     prices = family(machine.family)
     multiply_adds, traffic = 0, dict.fromkeys(machine.memories, 0)
-    for stream in program.streams:
-        for instruction, times in instructions(stream.body):
-            cost = prices.cost(instruction, stream.unit, program, machine)
-            multiply_adds += times * program.instances * cost.multiply_adds
-            for memory, moved in cost.traffic:
-                traffic[memory] += times * program.instances * moved
-    dtype = next((t.dtype for t in program.tensors if t.role == "in"), "")
+    for phase in program.phases:
+        for stream in phase.streams:
+            for instruction, times in instructions(stream.body):
+                cost = prices.cost(instruction, stream.unit, phase, machine)
+                multiply_adds += times * phase.instances * cost.multiply_adds
+                for memory, moved in cost.traffic:
+                    traffic[memory] += times * phase.instances * moved
+    dtype = next((t.dtype for t in program.phases[0].tensors if t.role == "in"), "")
     ticks = lower_bound_ticks(multiply_adds, dtype, traffic, machine)
     return Timing(
         ticks=ticks,

@@ -15,7 +15,7 @@ from presil.simulators.simulate import simulate
 
 H200 = load_machine("h200")
 CHOICES = {"rows": 128, "columns": 256, "inner": 64, "stages": 4, "consumers": 2, "place": "persistent"}
-ORDER = {"order": "m", "group": 4, "cluster": 2}
+ORDER = {"order": "m", "group": 4, "cluster": 2, "split": 1, "tail": 0}
 
 
 def tiled(m: int, n: int, k: int) -> Program:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 MATMUL = {"rows": 64, "columns": 64, "inner": 64, "stages": 2, "consumers": 1, "order": "m", "group": 2, "cluster": 2}
+MATMUL |= {"split": 1, "tail": 0}
 ATTENTION = {"rows": 64, "keys": 64, "stages": 2, "consumers": 1, "pack": 0, "outer": "heads"}
 CONV = {"images": 1, "height": 4, "width": 16, "columns": 32, "inner": 16, "stages": 3, "consumers": 1}
 CONTROLS: dict[str, tuple[str, dict[str, int | str]]] = {

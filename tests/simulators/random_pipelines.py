@@ -68,7 +68,7 @@ class Priced:
         """As many as the name of the program ends in, of a dispatched one."""
         return int(program.name.rpartition(" ")[2]) if program.place == "dispatch" else 1
 
-    def launch_ticks(self, machine: Any) -> tuple[int, int]:
+    def launch_ticks(self, program: Program, machine: Any) -> tuple[int, int]:
         return LAUNCH, BETWEEN
 
     def sustained_clock_hz(self, activity: Any, machine: Any) -> float:

@@ -121,7 +121,7 @@ def test_clusters_are_right(text, place, order):
 
 
 def _of(program: Program, op: str) -> Iterator[Instruction]:
-    for stream in program.streams:
+    for stream in (stream for phase in program.phases for stream in phase.streams):
         yield from (i for i, _ in instructions(stream.body) if i.op == op)
 
 

@@ -79,7 +79,7 @@ def test_more_blocks_than_places_are_right(place):
     machine = load_machine("h100").with_cores(7)
     text = "matmul:m=500,n=300,k=256,dtype=bf16"
     choices = {"rows": 64, "columns": 64, "inner": 64, "stages": 4, "consumers": 1, "place": place}
-    schedule = Schedule(tuple({**choices, "order": "m", "group": 2, "cluster": 2}.items()))
+    schedule = Schedule(tuple({**choices, "order": "m", "group": 2, "cluster": 2, "split": 1, "tail": 0}.items()))
     workload = parse_workload(text)
     assert emitter("matmul", "gpu").legal(workload, machine, schedule) is None
     program = emitter("matmul", "gpu").lower(workload, machine, schedule)

@@ -37,6 +37,7 @@ gpu:
   cache:
     capacity: {value: 64 KiB, source: chosen}
   launch: {value: 200 ns, source: chosen}
+  follow: {value: 200 ns, source: chosen}
 """)
 H100 = load_machine("h100")
 
