@@ -241,3 +241,24 @@ def test_no_table_misses_more_often_than_is_charged(data):
     for capacity, held in ((HUGE, min(entries, elements)), (NONE, elements)):
         chip = changed(H100.with_cores(1), "cache", capacity=capacity)
         assert missed(found, chip) * elements == pytest.approx(held)
+
+
+def test_a_table_may_come_from_an_earlier_phase():
+    first = program("""
+        tensor given: int32[4] in @hbm
+        tensor table: int32[4] out @hbm
+        buffer t: int32[4] x1 @registers+0
+        semaphore there
+        load t{0}, given signal(there)
+        store table, t{0} wait(there)
+    """)
+    second = program(
+        looked_up([5, 2, 3], "1 +: 3", 3, "0 +: 2, 0 +: 3", [2, 3]).replace("table: int32[8]", "table: int32[4]")
+    )
+    both = replace(second, before=first)
+    assert sanitize(both, SMALL) == ()
+    pool = np.arange(30, dtype=np.float32).reshape(5, 2, 3)
+    run = simulate(both, SMALL, mode="full", inputs={"pool": pool, "given": np.array([9, 4, 0, 2], np.int32)})
+    np.testing.assert_array_equal(run.outputs["y"], pool[[4, 0, 2]])
+    with pytest.raises(Undefined, match=r"table\[3\] is 5; pool has entries 0 to 4"):
+        simulate(both, SMALL, mode="full", inputs={"pool": pool, "given": np.array([0, 4, 0, 5], np.int32)})

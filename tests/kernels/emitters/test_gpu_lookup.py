@@ -18,7 +18,7 @@ from presil.kernels.operators import operator, parse_workload
 from presil.kernels.operators.operator import Workload
 from presil.kernels.space import Axis, Schedule, Space
 from presil.simulators.assembly import parse, render
-from presil.simulators.errors import Unsupported
+from presil.simulators.errors import Undefined, Unsupported
 from presil.simulators.legality import check_legality
 from presil.simulators.machine import Machine, load_machine
 from presil.simulators.program import Program, instructions
@@ -245,3 +245,14 @@ def test_mutants_are_refused(name):
 def test_keys_and_values_may_come_in_any_order_where_none_is_hidden():
     # Softmax does not ask for the order of the keys; with whole pages alone, read backwards is as right.
     assert judged(FULL, (PAGES, BACKWARDS)) == set()
+
+
+@pytest.mark.parametrize(("task", "table", "at"), [(PAGED, "table", (1, 5)), (EXPERTS, "expert", (6,))])
+def test_a_bad_table_is_named(task, table, at):
+    workload = parse_workload(task)
+    inputs = operator(workload.operator).inputs(workload, 1, "random")
+    inputs[table][at] = -3
+    with pytest.raises(Undefined) as error:
+        simulate(parse(text_of(task)), MACHINES["h100"], mode="full", inputs=inputs)
+    assert error.value.kind == "bounds"
+    assert error.value.detail.startswith(f"{table}{list(at)} is -3; ")
