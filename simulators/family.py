@@ -21,6 +21,7 @@ from .errors import BadInput, nearest
 from .program import Attribute, Instruction, Program, Role
 
 Access = Literal["r", "w", "rw"]
+POOL, TABLE = 1, 2  # operands of a lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,11 @@ class Op:
     access: Callable[[Mapping[str, Any]], Access]
     spreads: bool = False  # all operands but the last are destinations
     clips: bool = False  # what a region of a tensor has outside it reads as zero, and is not stored
+    lookup: bool = False  # see `lookup.py`; `meaning` is given the entries that the table names, one behind the other
+
+    def clipped(self, position: int) -> bool:
+        """Whether an operand may reach beyond its tensor. A table may not: what it does not have names no entry."""
+        return self.clips and not (self.lookup and position == TABLE)
 
 
 class Family(Protocol):

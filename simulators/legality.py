@@ -214,7 +214,8 @@ def _check_instruction(  # noqa: PLR0917 - all that an instruction can be checke
     _check_attributes(instruction, op, extents, where)
     _check_counts(instruction, program, where)
     for position, region in enumerate(instruction.operands):
-        _check_region(region, extents, program, where, "w" if op.clips and not position else "r" if op.clips else "")
+        clipped = op.clipped(position) and ("r" if position else "w")
+        _check_region(region, extents, program, where, clipped or "")
     target = program.tensor(instruction.operands[0].name) if instruction.operands else None
     if target is not None and target.role != "out":
         raise Undefined("input-written", where, f"{target.name} is an input")

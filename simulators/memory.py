@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from .errors import BadInput, Undefined, Unsupported
 from .family import Op, attribute_values, family
 from .formats import DTYPES, size_bytes
 from .kinds import point
+from .lookup import POOL, TABLE
 from .machine import Machine
 from .mesh import reached
 from .program import Affine, Buffer, Program, Region, Tensor
@@ -183,7 +184,14 @@ class FunctionalMemory:
         values = {**at, **dict(zip(issue.variables, stream.counters, strict=False))}
         op = self.ops[instruction.op]
         attributes = {"accumulate": 0, **attribute_values(instruction.attributes, values)}
-        views = [(v, r.name) for r in instruction.operands for v in self._views(stream.slot, r, values, issue, op)]
+        views = [
+            (view, region.name)
+            for i, region in enumerate(instruction.operands)
+            for view in self._views(stream.slot, region, values, issue, op.clipped(i))
+        ]
+        if op.lookup:
+            chosen = _chosen(views[POOL][0], views[TABLE][0], values, issue)
+            views[POOL:] = [(chosen, views[POOL][1])]
         overwrites, name = op.access(attributes) == "w", instruction.operands[0].name
         to = len(views) - 1 if op.spreads else 1
         sources: list[np.ndarray | None] = [None] * (len(views) - to)
@@ -232,19 +240,18 @@ class FunctionalMemory:
         outs = [t.name for t in self.program.tensors if t.role == "out"]
         return {n: self.tensors[n].values for n in outs}, {n: self.tensors[n].valid != 0 for n in outs}
 
-    def _views(self, slot: int, region: Region, values: Mapping[str, int], issue: Issue, op: Op) -> list[_View]:
+    def _views(self, slot: int, region: Region, values: Mapping[str, int], issue: Issue, clips: bool) -> list[_View]:
         """A region as numpy views, one for each instance that it reaches."""
         cores = (slot,) if region.core is None else reached(region.core)
-        return [self._view(core, region, values, issue, op) for core in cores]
+        return [self._view(core, region, values, issue, clips) for core in cores]
 
-    def _view(self, slot: int, region: Region, values: Mapping[str, int], issue: Issue, op: Op) -> _View:
-        """A region as numpy views. Raises Undefined out of bounds."""
+    def _view(self, slot: int, region: Region, values: Mapping[str, int], issue: Issue, clips: bool) -> _View:
+        """A region as numpy views. Raises Undefined out of bounds, unless it is clipped."""
         place = self.places.get((slot, id(region)))
         if place is None:
             storage = self.tensors.get(region.name) or self.buffers[slot][region.name]
             indices = (region.slot or Affine(), *(dim.start for dim in region.dims))
-            clips = op.clips and not storage.slots
-            place = self.places[slot, id(region)] = _Place(region, storage, indices, clips, {})
+            place = self.places[slot, id(region)] = _Place(region, storage, indices, clips and not storage.slots, {})
         at = []
         for affine in place.indices:
             value = affine.base
@@ -295,6 +302,22 @@ def _clipped(place: _Place, at: tuple[int, ...]) -> _View:
     if found.values.shape == whole:
         return found
     return _View(found.values, found.valid, tuple(inside), whole)
+
+
+def _chosen(pool: _View, table: _View, values: Mapping[str, int], issue: Issue) -> _View:
+    """The entries of a pool that a table names. Raises Undefined for one that the pool does not have."""
+    numbers, entries = table.values.reshape(-1), pool.values.shape[0]
+    wrong = np.flatnonzero((numbers < 0) | (numbers >= entries))
+    if len(wrong):
+        name, dims = issue.instruction.operands[TABLE].name, issue.instruction.operands[TABLE].dims
+        at = np.unravel_index(int(wrong[0]), table.values.shape)
+        element = [int(i) + (dims[axis].start.at(values) if dims else 0) for axis, i in enumerate(at)]
+        detail = f"{name}{element} is {numbers[wrong[0]]}; {issue.instruction.operands[POOL].name} has entries 0 to"
+        raise Undefined("bounds", issue.text, f"{detail} {entries - 1}")
+    found = _View(pool.values[numbers], pool.valid[numbers])
+    if pool.inside is None:
+        return found
+    return replace(found, inside=(slice(0, len(numbers)), *pool.inside[1:]), whole=(len(numbers), *pool.whole[1:]))
 
 
 def _sample(started: _Started, operand: _Late) -> None:

@@ -182,7 +182,7 @@ class _Sanitizer:
         """Checked on the extremes of each affine index: complete, since loops are boxes."""
         for line in kind.order.lines:
             where = kind.order.describe(line)
-            clips = self.ops[line.instruction.op].clips
+            op = self.ops[line.instruction.op]
             for key, value in line.instruction.attributes:
                 if isinstance(value, Affine) and max(map(abs, line.extent(self.sizes, value))) > MAX_MAGNITUDE:
                     yield Fault("bounds", where, f"attribute {key} grows beyond {MAX_MAGNITUDE}")
@@ -202,7 +202,7 @@ class _Sanitizer:
                 for axis, (dim, size) in enumerate(zip(region.dims, owner.shape, strict=False)):
                     low, high = line.extent(self.sizes, dim.start)
                     begins = isinstance(owner, Tensor) and (owner.role != "out" or low >= 0)
-                    if clips and begins:  # outside it is read as zeros, and not stored
+                    if op.clipped(position) and begins:  # outside it is read as zeros, and not stored
                         continue
                     last = high + (dim.size - 1) * dim.step
                     if low < 0 or last >= size or dim.size < 1 or dim.step < 1:

@@ -12,7 +12,9 @@ from .chip import ChipRun, Part, chip_ticks, counted, run_chip, runner, settled,
 from .compiled import INSTANCE, CompiledProgram, Issue, compile_program
 from .engine import Engine, Observer, StreamState
 from .errors import ModelError, Unsupported
+from .family import family
 from .legality import check_legality
+from .lookup import tables
 from .machine import Machine
 from .memory import FunctionalMemory, check_size, check_tensors
 from .phases import run_phases
@@ -48,7 +50,7 @@ def simulate(
     if mode == "full" and inputs is None:
         for phase in program.phases:
             check_tensors(phase)
-        inputs = random_inputs(program)
+        inputs = random_inputs(program, machine=machine)
 
     def run(phase: Program, given: Mapping[str, np.ndarray], left: int | None) -> tuple[Execution, bool]:
         options = _Options(mode, given, poison_seed, timeline, max_instructions, left)
@@ -111,17 +113,19 @@ def _run_phase(program: Program, machine: Machine, options: _Options) -> tuple[E
     return Execution(timing=timing, outputs=outputs, stored=stored, stored_bytes=memory.stored_bytes), ended
 
 
-def random_inputs(program: Program, seed: int = 0) -> dict[str, np.ndarray]:
-    """Arrays for every input tensor: small integers, exact in every format."""
+def random_inputs(program: Program, seed: int = 0, machine: Machine | None = None) -> dict[str, np.ndarray]:
+    """Arrays for every input tensor: small integers, exact in every format; on a `machine`, tables name entries."""
     from .formats import DTYPES
 
     noise = np.random.Generator(np.random.PCG64(seed))
     wanted = {t.name: t for phase in program.phases for t in phase.tensors if t.role != "out"}
-    return {
+    drawn = {
         t.name: noise.integers(-8, 8, t.shape).astype(DTYPES[t.dtype])
         for t in wanted.values()
         if t.name not in program.scratch
     }
+    entries = tables(program, family(machine.family).ops) if machine else {}
+    return {name: array % entries[name] if name in entries else array for name, array in drawn.items()}
 
 
 def _timing(compiled: CompiledProgram, run: ChipRun, slower: Machine, machine: Machine, mode: Mode) -> Timing:

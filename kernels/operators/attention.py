@@ -29,8 +29,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from presil.simulators.errors import BadInput
-from presil.simulators.formats import DTYPES
+from presil.simulators.formats import DTYPES, size_bytes
 
+from . import paging
 from .operator import Arrays, Crop, Operator, Parameter, TensorSpec, Work, Workload, enclosing, resized
 from .patterns import check_size, generator
 from .rounding import FP32_UNIT, LEAST_NORMAL, gamma, output_bound
@@ -47,10 +48,13 @@ Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # queries [g, rows, head], key
 
 
 class Attention:
-    """q [batch, heads, q, head], k and v [batch, kv_heads, kv, head]; y like q. All of one dtype."""
+    """q [batch, heads, q, head], k and v [batch, kv_heads, kv, head]; y like q. All of one dtype.
+
+    With `page`, k and v lie in pages of `k_pool` and `v_pool` that `table` names: see `paging.py`.
+    """
 
     name = "attention"
-    summary = "softmax(q k' / sqrt(head)) v, with grouped heads and a causal mask"
+    summary = "softmax(q k' / sqrt(head)) v, with grouped heads, a causal mask, keys and values in pages"
     parameters = (
         Parameter(name="batch", doc="independent sequences", default=1, alike=1),
         Parameter(name="heads", doc="query heads"),
@@ -60,6 +64,7 @@ class Attention:
         Parameter(name="head", doc="elements of a head", high=1024),
         Parameter(name="dtype", doc="of all tensors", default="bf16", words=("bf16", "fp16"), always=True),
         Parameter(name="causal", doc="queries see no later keys", default="false", words=("false", "true")),
+        paging.PARAMETER,
     )
 
     def validate(self, workload: Workload) -> None:
@@ -74,10 +79,10 @@ class Attention:
         """See `Operator`."""
         batch, heads, kv_heads, q, kv, head = _sizes(workload)
         dtype = workload.word("dtype")
+        held = tuple(TensorSpec(name, dtype, (batch, kv_heads, kv, head), "in") for name in ("k", "v"))
         return (
             TensorSpec("q", dtype, (batch, heads, q, head), "in"),
-            TensorSpec("k", dtype, (batch, kv_heads, kv, head), "in"),
-            TensorSpec("v", dtype, (batch, kv_heads, kv, head), "in"),
+            *(paging.paged_specs(workload) if workload.int("page") else held),
             TensorSpec("y", dtype, (batch, heads, q, head), "out"),
         )
 
@@ -87,12 +92,14 @@ class Attention:
 
     def inputs(self, workload: Workload, seed: int, pattern: str) -> dict[str, np.ndarray]:
         """See `Operator`. `extremes` has scores of some hundreds; `marker` makes some keys of each query heavy."""
-        specs = self.tensors(workload)
-        check_size(specs)
-        return {spec.name: _values(spec, workload, seed, pattern) for spec in specs if spec.role != "out"}
+        check_size(self.tensors(workload))
+        specs = self.tensors(resized(workload, page=0))
+        drawn = {spec.name: _values(spec, workload, seed, pattern) for spec in specs if spec.role != "out"}
+        return paging.paged(workload, drawn, seed, pattern) if workload.int("page") else drawn
 
     def reference(self, workload: Workload, inputs: Arrays) -> dict[str, np.ndarray]:
         """See `Operator`."""
+        workload, inputs = paging.in_one_piece(workload, inputs)
         y = np.empty(self.tensors(workload)[-1].shape)
         for where, rows in _groups(workload, inputs):
             y[where] = _softmax(_scores(workload, rows)) @ rows[2]
@@ -100,6 +107,7 @@ class Attention:
 
     def error_bound(self, workload: Workload, inputs: Arrays) -> dict[str, np.ndarray]:
         """See `Operator`, and the derivation above."""
+        workload, inputs = paging.in_one_piece(workload, inputs)
         dtype, head, kv = workload.word("dtype"), workload.int("head"), workload.int("kv")
         blocks = -(-kv // _LEAST_BLOCK)
         bound = np.empty(self.tensors(workload)[-1].shape)
@@ -121,7 +129,11 @@ class Attention:
         return {"y": bound}
 
     def crop(self, workload: Workload, inputs: Arrays, stored: np.ndarray) -> Crop:
-        """Whole groups of heads, and the queries that enclose what is stored, with the keys that they see."""
+        """Whole groups of heads, and the queries that enclose what is stored, with the keys that they see.
+
+        Without pages.
+        """
+        workload, inputs = paging.in_one_piece(workload, inputs)
         batch, heads, rows = (enclosing(stored, axis) for axis in range(3))
         shared = workload.int("heads") // workload.int("kv_heads")
         groups = slice(heads.start // shared, -(-heads.stop // shared))
@@ -144,16 +156,21 @@ class Attention:
         return Crop(resized(workload, **sizes), part, (batch, heads, rows, slice(None)))
 
     def work(self, workload: Workload) -> Work:
-        """Two products of `head` for each query and key it sees; maximum, subtract, exp, sum, rescale for each pair."""
-        batch, heads, _, q, kv, head = _sizes(workload)
+        """Two products of `head` for each query and key it sees; maximum, subtract, exp, sum, rescale for each pair.
+
+        Of pools, only what is of a sequence needs to move.
+        """
+        batch, heads, kv_heads, q, kv, head = _sizes(workload)
         pairs = q * kv
         if workload["causal"] == "true":
             pairs -= q * (q - 1) // 2
         pairs *= batch * heads
+        size = batch * kv_heads * kv * head * size_bytes(workload.word("dtype"))
+        held = dict.fromkeys(paging.POOLS.values(), size)
         return Work(
             multiply_adds=2 * pairs * head,
             vector_operations=5 * pairs,
-            tensor_bytes={spec.name: spec.size_bytes for spec in self.tensors(workload)},
+            tensor_bytes={spec.name: held.get(spec.name, spec.size_bytes) for spec in self.tensors(workload)},
         )
 
 

@@ -8,6 +8,9 @@ The order of the blocks says how much misses (`locality.py`).
   mma    M and N rounded up to whole instructions, K to whole steps, over the rate of the SM; or, where that is slower,
          its operands from shared memory: B once for every 64 rows, A once for every 256 columns (wgmma); with mma.sync
          both twice, since four warps share a tile two by two.
+  gather a copy of the entries that are named, one set-up each. First the table is read: one load more, which depends on
+         nothing but the table and hits in the L2, since eight elements share a line and blocks of other heads or
+         columns read the same. Its bytes are charged to the memory each time all the same.
   vector elements over the lanes of its kind; a reduction along a row needs two exchanges between lanes.
 """
 
@@ -16,16 +19,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ..family import Cost
+from ..family import TABLE, Cost
 from ..formats import size_bytes
 from ..machine import Machine
-from ..program import Buffer, Instruction, Program, Tensor
+from ..program import Buffer, Instruction, Program
 from ..timing import TICKS_PER_CYCLE
 from .legality import shape
-from .locality import Share, sector_bytes, shares
+from .locality import Share, box, sector_bytes, shares
 from .occupancy import WARPGROUP
 from .spec import Gpu, gpu
 
+OPS = {"copy": "copy", "gather": "copy", "load": "load", "store": "store"}  # transfers, and their engines
 ENGINES = ("copy", "load", "tensor", "vector", "store")
 HALF_RATE = ("max", "maximum", "relu", "cast", "mask", "limit", "requantize")
 SPECIAL = ("exp", "reciprocal", "rsqrt")
@@ -38,7 +42,7 @@ WARPS_A_SIDE = 2  # four warps share a tile two by two
 def cost(instruction: Instruction, unit: int, program: Program, machine: Machine) -> Cost:
     """The price of a legal instruction."""
     spec = gpu(machine)
-    if instruction.op in ("copy", "load", "store"):
+    if instruction.op in OPS:
         return _transfer(instruction, program, machine)
     if instruction.op in ("mma", "mac"):
         return _product(instruction, program, spec)
@@ -125,22 +129,30 @@ def _vector(instruction: Instruction, program: Program, spec: Gpu) -> Cost:
 
 def _transfer(instruction: Instruction, program: Program, machine: Machine) -> Cost:
     spec = gpu(machine)
-    stores = instruction.op == "store"
-    tensor = program.tensor(instruction.operands[0 if stores else 1].name)
-    assert isinstance(tensor, Tensor)
-    region, memory = instruction.operands[0 if stores else 1], machine.memories[tensor.memory]
+    stores, entries = instruction.op == "store", _entries(instruction, program)
+    region, tensor = box(instruction, program)
+    memory = machine.memories[tensor.memory]
     moved = sector_bytes(region, tensor, memory.burst_bytes)
     share = shares(program, machine).of(instruction)
     cached = moved * share.cache * share.active / spec.cache.bytes_per_cycle
     latency = _latency(instruction, moved, share, machine)
-    least = spec.copy_unit.setup if instruction.op == "copy" else 1
+    least = spec.copy_unit.setup * max(entries, 1) if instruction.op in ("copy", "gather") else 1
     outstanding = 0.0 if stores else moved * latency / spec.path.in_flight_bytes
     occupancy = max(moved / spec.path.port_bytes_per_cycle, cached, outstanding, least)
-    link = math.ceil(moved * share.memory / _memory_bytes_per_cycle(share, spec, machine) * TICKS_PER_CYCLE)
+    looked_up = entries * size_bytes("int32")
+    link = math.ceil(
+        (moved * share.memory + looked_up) / _memory_bytes_per_cycle(share, spec, machine) * TICKS_PER_CYCLE
+    )
     late = max(link / TICKS_PER_CYCLE - occupancy, 0)  # the last byte comes when the memory has moved it
-    price = _priced(instruction, spec, instruction.op, occupancy, latency + late)
-    touched = math.ceil(moved * share.memory)
+    before = spec.cache.latency if entries else 0
+    price = _priced(instruction, spec, OPS[instruction.op], occupancy, before + latency + late)
+    touched = math.ceil(moved * share.memory) + looked_up
     return replace(price, links=((tensor.memory, link),) if link else (), traffic=((tensor.memory, touched),))
+
+
+def _entries(instruction: Instruction, program: Program) -> int:
+    """Entries that a gather looks up; 0 for what looks up none."""
+    return math.prod(shape(instruction.operands[TABLE], program)) if instruction.op == "gather" else 0
 
 
 def _memory_bytes_per_cycle(share: Share, spec: Gpu, machine: Machine) -> float:
@@ -159,4 +171,4 @@ def _latency(instruction: Instruction, moved: int, share: Share, machine: Machin
     lines = max(moved / memory.burst_bytes, 1.0)
     misses = 1.0 - math.pow(1.0 - min(share.memory, 1.0), lines)
     plain = spec.cache.latency + misses * max(memory.latency * machine.clock_hz - spec.cache.latency, 0)
-    return plain + (spec.copy_unit.extra_latency if instruction.op == "copy" else 0)
+    return plain + (0 if instruction.op == "load" else spec.copy_unit.extra_latency)

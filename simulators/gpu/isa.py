@@ -34,7 +34,7 @@ from . import cost, legality, occupancy
 from .power import sustained_clock_hz
 from .spec import Gpu, gpu
 
-TO_SHARED, PRODUCT = ("shared", "tensor"), ("acc", "a", "b")
+TO_SHARED, LOOKUP, PRODUCT = ("shared", "tensor"), ("shared", "pool", "table"), ("acc", "a", "b")
 MULTICAST = {"multicast?": "int"}
 PRODUCT_ATTRIBUTES: Kinds = {**ACCUMULATE, "transpose?": ("no", "b")}
 LIMIT = {"column": "affine", "most": "int"}
@@ -78,6 +78,7 @@ OPS: Mapping[str, Op] = {
     op.name: op
     for op in (
         Op("copy", "asynchronous copy to shared memory", "copy", TO_SHARED, MULTICAST, copy, written, clips=True),
+        Op("gather", "entries that a table names, to shared memory", "copy", LOOKUP, {}, copy, written, True, True),
         Op("load", "from memory to registers", "load", ("registers", "tensor"), {}, copy, written, clips=True),
         Op("store", "from registers or shared memory", "store", ("tensor", "buffer"), {}, copy, written, clips=True),
         Op("mma", "a @ b on the tensor cores", "tensor", PRODUCT, PRODUCT_ATTRIBUTES, _multiply, accumulated),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
+from ..family import POOL, TABLE
+from ..lookup import whole
 from ..machine import Machine
 from ..meanings import vector_shapes
-from ..program import Buffer, Instruction, Program, Region, Tensor
+from ..program import Affine, Buffer, Dim, Instruction, Program, Region, Tensor
 from .spec import Gpu, MultiplyType, gpu
 
 Shape = tuple[int, ...]
+MOST_ENTRIES = 32  # of one gather: the lanes of a warp read an element of the table each, at once
 FLOAT_ONLY = ("exp", "reciprocal", "rsqrt", "scale", "mask", "limit")
 EPILOGUES = {"requantize": (("int32", "int8"),)}
 
@@ -23,6 +26,8 @@ def legal(instruction: Instruction, unit: int, program: Program, machine: Machin
     if any(owner is None for owner in owners):
         return "an operand is not declared"
     shapes = [shape(r, program) for r in instruction.operands]
+    if instruction.op == "gather":
+        return _gather(instruction, owners, shapes)
     if instruction.op in ("copy", "load", "store"):
         return _transfer(instruction, owners, shapes) or _multicast(instruction, program, spec)
     buffers = [owner for owner in owners if isinstance(owner, Buffer)]
@@ -62,6 +67,30 @@ def _transfer(instruction: Instruction, owners: list[Buffer | Tensor | None], sh
         return f"formats differ: {local.dtype} and {remote.dtype}"
     # Elements go in row-major order of both sides.
     return None if math.prod(shapes[0]) == math.prod(shapes[1]) else _differ(shapes)
+
+
+def _gather(instruction: Instruction, owners: list[Buffer | Tensor | None], shapes: list[Shape]) -> str | None:
+    """The table says which entries of the pool are meant, so any may be; none may change."""
+    local, pool, table = owners
+    if not isinstance(local, Buffer) or not isinstance(pool, Tensor) or not isinstance(table, Tensor):
+        return "goes from a tensor, by a table that is a tensor, to a buffer"
+    if local.space != "shared":
+        return f"the destination must lie in shared, not {local.space}"
+    for tensor in (pool, table):
+        if tensor.role not in ("in", "const"):
+            return f"{tensor.name} is an output; a pool and its table must be inputs (in, const), which do not change"
+    if table.dtype != "int32":
+        return f"the table must be int32, not {table.dtype}"
+    if pool.dtype != local.dtype:
+        return f"formats differ: {local.dtype} and {pool.dtype}"
+    first = whole(instruction.operands[POOL], pool)[0]
+    if first != Dim(Affine(), pool.shape[0]):
+        return f"the first dimension of {pool.name} counts its entries and must be whole: 0 +: {pool.shape[0]}"
+    entries, last = math.prod(shapes[TABLE]), whole(instruction.operands[TABLE], table)[-1]
+    if entries != last.size or not 1 <= entries <= MOST_ENTRIES or (last.step > 1 and last.size > 1):
+        return f"{list(shapes[TABLE])} elements of {table.name}; allowed: 1 to {MOST_ENTRIES} neighbours in a row"
+    moved = (entries, *shapes[POOL][1:])
+    return None if math.prod(shapes[0]) == math.prod(moved) else _differ([shapes[0], moved])
 
 
 def _multicast(instruction: Instruction, program: Program, spec: Gpu) -> str | None:

@@ -6,6 +6,10 @@ distinct bytes back hits in a cache of `C` bytes and `w` ways with hashed sets w
 of those lines fell into its set: P(Poisson(w d / C) < w) (Smith, Computing Surveys 14(3), 1982, for random mapping).
 
 The first touch of every byte comes from memory, and what is stored goes there.
+
+What a table says is not known, so a gather is taken to name the entries of its pool in turn: element i of the table
+names entry i modulo their number. No table has more first touches, or more entries between two uses of one, so none
+misses more often; one that names an entry twice (a shared prefix, tiles of one expert) is charged as if it did not.
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import pdtr
 
+from ..family import POOL
 from ..formats import size_bytes
+from ..lookup import boxed
 from ..machine import Machine
 from ..program import Affine, Dim, Instruction, Loop, Node, Program, Region, Tensor
 from .occupancy import slots
@@ -26,7 +32,7 @@ from .spec import Cache, gpu
 
 MOST_WAVES = 64  # looked at, the first ones; a long grid repeats itself
 _Shift = tuple[tuple[tuple[str, int], ...], ...]
-OPS = ("copy", "load", "store")
+OPS = ("copy", "gather", "load", "store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,8 @@ class Shares:
 class _Panel:
     """What one instruction touches in one block: `own` distinct bytes, each `repeats` times; `shift` per grid variable.
 
-    `touched` says what it is, to be compared; `again`: an instruction before it has touched the same.
+    `touched` says what it is, to be compared; `again`: an instruction before it has touched the same. Where `cycle` is
+    not 0, indices of the first dimension that are as far apart are the same.
     """
 
     instruction: Instruction
@@ -64,6 +71,7 @@ class _Panel:
     repeats: float
     shift: _Shift
     touched: tuple[object, ...]
+    cycle: int = 0
     again: bool = False
 
 
@@ -103,6 +111,16 @@ def _shares(same: _Same, machine: Machine) -> Shares:
     return Shares(found)
 
 
+def box(instruction: Instruction, program: Program) -> tuple[Region, Tensor]:
+    """What a transfer moves, and the tensor that it is a part of; for a gather see `lookup.boxed`."""
+    if instruction.op == "gather":
+        return boxed(instruction, program)
+    region = instruction.operands[0 if instruction.op == "store" else 1]
+    tensor = program.tensor(region.name)
+    assert tensor is not None  # legality
+    return region, tensor
+
+
 def sector_bytes(region: Region, tensor: Tensor, sector: int) -> int:
     """Bytes that move for the part of a region that can lie inside its tensor: whole sectors for each run of it."""
     moved, size = inside_bytes(region, tensor), size_bytes(tensor.dtype)
@@ -140,21 +158,25 @@ def _panels(nodes: tuple[Node, ...], loops: tuple[Loop, ...], program: Program) 
 
 
 def _panel(instruction: Instruction, loops: tuple[Loop, ...], program: Program) -> _Panel:
-    region = instruction.operands[0 if instruction.op == "store" else 1]
-    tensor = program.tensor(region.name)
-    assert tensor is not None  # legality
+    region, tensor = box(instruction, program)
     trips = {loop.var: _mean_trips(loop, program) for loop in loops}
     sizes = dict(program.grid)
     dims = zip(region.dims, tensor.shape, strict=False)
     own = float(math.prod(_reached(dim, extent, trips, sizes) for dim, extent in dims) if region.dims else 0)
     own = own * size_bytes(tensor.dtype) or float(inside_bytes(region, tensor))
+    cycle = 0
+    if instruction.op == "gather":
+        pool = program.tensor(instruction.operands[POOL].name)
+        assert pool is not None
+        cycle = pool.shape[0]
+        own = min(own, cycle * own / _reached(region.dims[0], tensor.shape[0], trips, sizes))
     variables = {name for name, _ in program.grid}
     shift = tuple(_grid_terms(dim.start, variables) for dim in region.dims)
     turns = {loop.var: (loop.trips, loop.terms) for loop in loops}
     walks = (tuple(sorted((turns[v], c) for v, c in dim.start.terms if v in turns)) for dim in region.dims)
     boxes = tuple((d.start.base, d.size, d.step, walk) for d, walk in zip(region.dims, walks, strict=True))
     repeats = inside_bytes(region, tensor) * math.prod(trips.values()) / own
-    return _Panel(instruction, own, repeats, shift, (region.name, boxes, shift))
+    return _Panel(instruction, own, repeats, shift, (region.name, boxes, shift), cycle)
 
 
 def _reached(dim: Dim, extent: int, trips: Mapping[str, float], sizes: Mapping[str, int]) -> float:
@@ -191,12 +213,13 @@ def _fetched(same: _Same, wave: int, cache: Cache) -> tuple[list[_Panel], list[f
     waves = np.arange(looked) // wave
     count = int(waves[-1]) + 1
     loads = [p for p in panels if p.instruction.op != "store"]
-    uses = {shift: _Uses.of(_keys(shift, values, looked), waves) for shift in {p.shift for p in loads}}
+    places = {(p.shift, p.cycle) for p in loads}
+    uses = {place: _Uses.of(_keys(*place, values, looked), waves) for place in places}
     # Distinct bytes of each wave: of two instructions that read the same, the first counts.
     touched = np.bincount(waves, minlength=count) * sum(p.own for p in panels if p.instruction.op == "store")
     for panel in loads:
         if not panel.again:
-            touched = touched + np.bincount(uses[panel.shift].wave, minlength=count) * panel.own
+            touched = touched + np.bincount(uses[panel.shift, panel.cycle].wave, minlength=count) * panel.own
     before = np.concatenate([[0.0], np.cumsum(touched)])
     lost = float(np.mean(1 - _hit(touched, cache)))  # of what a wave comes back to
     found = []
@@ -204,7 +227,7 @@ def _fetched(same: _Same, wave: int, cache: Cache) -> tuple[list[_Panel], list[f
         if panel.instruction.op == "store":
             found.append(1.0)
             continue
-        use = uses[panel.shift]
+        use = uses[panel.shift, panel.cycle]
         again = len(use.wave) / looked * lost
         first = again if panel.again else use.missed(before, cache) / looked
         found.append((first + (panel.repeats - 1) * again) / panel.repeats)
@@ -239,11 +262,13 @@ def _hit(distance: np.ndarray, cache: Cache) -> np.ndarray:
     return found
 
 
-def _keys(shift: _Shift, values: Mapping[str, np.ndarray], looked: int) -> np.ndarray:
+def _keys(shift: _Shift, cycle: int, values: Mapping[str, np.ndarray], looked: int) -> np.ndarray:
     """One number for each block: the same where it touches the same part of the tensor."""
     key = np.zeros(looked, np.int64)
-    for terms in shift:
+    for axis, terms in enumerate(shift):
         part = sum((c * values[name] for name, c in terms), np.zeros(looked, np.int64))
+        if cycle and not axis:
+            part %= cycle
         key = key * (int(part.max(initial=0)) - int(part.min(initial=0)) + 1) + part - part.min(initial=0)
     return np.unique(key, return_inverse=True)[1].reshape(-1)
 

@@ -21,7 +21,7 @@ REGISTER_UNIT = 8  # registers per thread are given out in eights (CUDA programm
 
 def threads(stream: Stream) -> int:
     """Of one stream."""
-    return WARP if all(i.op == "copy" for i, _ in instructions(stream.body)) else WARPGROUP
+    return WARP if all(i.op in ("copy", "gather") for i, _ in instructions(stream.body)) else WARPGROUP
 
 
 def register_buffers(program: Program) -> dict[str, set[str]]:

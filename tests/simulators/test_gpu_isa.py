@@ -232,7 +232,8 @@ def test_only_what_accumulates_reads_its_destination():
     for name, op in OPS.items():
         assert op.access({"accumulate": 0}) == "w"
         assert op.access({"accumulate": 1}) == ("rw" if name in ("mma", "mac", "sum", "max") else "w")
-        assert op.clips == (name in ("copy", "load", "store"))
+        assert op.clips == (name in ("copy", "gather", "load", "store"))
+        assert op.lookup == (name == "gather")
         assert op.engine in FAMILY.engines(H100)
 
 

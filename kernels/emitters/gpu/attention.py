@@ -1,6 +1,6 @@
 """Attention on a GPU: blocks of queries go over the keys with a running maximum (FlashAttention).
 
-    copies        q once; for each block of keys: k, v, into rings of shared memory
+    copies        q once; for each block of keys: k, v, into rings of shared memory (page by page where there are pages)
     attend c      for each block of keys: scores = q k' (mma); new maximum, weights, sums (vector); y += weights v (mma)
 
 Consumers share the rows of the block. With `ahead` the scores of the next block of keys are under way while the weights
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 
+from presil.simulators.errors import Unsupported
 from presil.simulators.formats import size_bytes
 from presil.simulators.gpu.occupancy import REGISTER_BYTES, REGISTER_UNIT, WARP, WARPGROUP
 from presil.simulators.gpu.spec import gpu
@@ -22,7 +23,7 @@ from presil.simulators.program import (
 
 from ...operators.operator import Workload
 from ...space import Axis, Emitter, Schedule, Space
-from . import schedules
+from . import pages, schedules
 from .flash import FlashKernel, Plan, is_causal, register_bytes
 
 ROWS = (16, 32, 64, 128, 192)
@@ -33,12 +34,15 @@ KEYS = (16, 32, 64, 80, 96, 112, 128, 144, 160, 176, 192)
 def space(workload: Workload, machine: Machine) -> Space:
     """Rows, keys, stages, consumers, software pipelining, packing of heads, order of blocks."""
     schedules.multiply_type(workload, gpu(machine))
+    if workload.int("page") and is_causal(workload) and workload.int("q") > ROWS[-1]:
+        found = f"{workload.int('q')} causal queries over paged keys"
+        raise Unsupported(f"{found}: at most {ROWS[-1]}, one block of them, are built")
     shared = workload.int("heads") // workload.int("kv_heads")
     packed = [rows] if 1 < shared <= (rows := shared * workload.int("q")) <= MOST_PACKED else []
     return Space(
         (
             Axis("rows", tuple(sorted({*ROWS, *packed}))),
-            Axis("keys", schedules.ladder(workload.int("kv"), KEYS)),
+            Axis("keys", schedules.ladder(workload.int("kv"), pages.blocks(workload, KEYS))),
             Axis("stages", (1, 2, 3, 4)),
             Axis("consumers", (1, 2, 3)),
             Axis("ahead", (0, 1), ordered=False),
@@ -56,20 +60,22 @@ def plan(workload: Workload, machine: Machine, schedule: Schedule) -> Plan:
     q, kv = workload.int("q"), workload.int("kv")
     heads = workload.int("heads") // workload.int("kv_heads") if schedule["pack"] else 1
     queries = rows // heads if rows % heads == 0 else 0
+    blocks = -(-q // queries) if queries else 0
     behind = kv - q
     if is_causal(workload):
         seen = (behind + 1) // keys
         grow = queries // keys
-        edge = -(-(queries + behind) // keys) - seen
+        reach = queries + behind if blocks > 1 else kv
+        edge = -(-reach // keys) - seen
     else:
         seen, grow, edge = kv // keys, 0, int(kv % keys > 0)
-    blocks = -(-q // queries) if queries else 0
     return Plan(
         rows=rows // consumers,
         consumers=consumers,
         queries=queries,
         heads=heads,
         keys=keys,
+        page=workload.int("page"),
         stages=stages,
         ahead=bool(schedule["ahead"]),
         late_first=schedule["first"] == "late",
@@ -93,11 +99,14 @@ def _wasted(workload: Workload, schedule: Schedule, queries: int, least_blocks: 
     smaller = [r for r in ROWS if r < rows]
     if not schedule["pack"] and smaller and smaller[-1] >= workload.int("q"):
         return "more rows than queries"
-    if is_causal(workload) and queries % keys:
+    several = workload.int("q") > queries
+    if is_causal(workload) and several and queries % keys:
         return "the diagonal does not meet the blocks of keys"
+    if is_causal(workload) and several and workload.int("page"):
+        return "paged keys of several causal blocks of queries"  # which pages there are would depend on the block
     if schedule["ahead"] and least_blocks < 2:
         return "nothing is ahead"
-    if schedule["outer"] == "queries" and workload.int("q") <= queries:
+    if schedule["outer"] == "queries" and not several:
         return "there is one block of queries"
     return "more stages than blocks of keys" if stages > max(1, -(-workload.int("kv") // keys)) else None
 

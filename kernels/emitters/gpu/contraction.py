@@ -58,6 +58,7 @@ class Tile:
     w_shape: tuple[int, ...]
     y_shape: tuple[int, ...]  # of one consumer
     x_rows: Callable[[int], tuple[Dim, ...]]  # of the slot of x, for a consumer
+    table: Region | None = None  # the element that says which entry of the first dimension of w is meant
     y_part: tuple[Dim, ...] = ()  # of the outputs of a consumer, what is stored; all of them if empty
 
     @property
@@ -145,9 +146,12 @@ def _copies(tile: Tile) -> Stream:
     slot = _step(tile)
     full = tuple(Count(f"full{c}") for c in range(tile.consumers))
     empty = tuple(Count(f"empty{c}") for c in range(tile.consumers))
+    w = (Region("ws", slot), tile.w)
     body = [
         Instruction("copy", (Region("xs", slot), tile.x), _multicast(tile.multicast[0]), empty, full),
-        Instruction("copy", (Region("ws", slot), tile.w), _multicast(tile.multicast[1]), (), full),
+        Instruction("gather", (*w, tile.table), (), (), full)
+        if tile.table
+        else Instruction("copy", w, _multicast(tile.multicast[1]), (), full),
     ]
     return Stream("copies", (_loops(tile, body),))
 

@@ -21,11 +21,13 @@ from presil.simulators.program import (
 )
 
 from ...operators.operator import Workload
+from .pages import gathers
 
 LOWEST = -3.0e38
 STATISTICS = ("top", "new", "most", "scale", "total")
 ZERO = Affine()
 
+Counts = tuple[Count, ...]
 _Block = Callable[[Affine], list[Node]]
 
 
@@ -41,6 +43,7 @@ class Plan:
     queries: int
     heads: int
     keys: int
+    page: int  # keys of a page; 0: they lie in one piece
     stages: int
     ahead: bool
     late_first: bool
@@ -85,6 +88,8 @@ class FlashKernel:
         # Where causal, blocks of queries that see most can come first.
         last = found.blocks - 1
         self.place = Affine(last, (("i", -1),)) if found.late_first else Affine.var("i")
+        if not last:
+            self.place = ZERO
         self.key_head = Dim(Affine.var("g"), 1)
         shared = workload.int("heads") // workload.int("kv_heads")
         self.heads = Dim(Affine.var("g", shared) + Affine.var("h"), found.heads)
@@ -105,15 +110,22 @@ class FlashKernel:
         q = Region("q", None, (b, self.heads, Dim(first, found.queries), Dim(ZERO, self.head)))
 
         def block(number: Affine) -> list[Node]:
-            keys = (b, self.key_head, Dim(number * found.keys, found.keys), Dim(ZERO, self.head))
             return [
-                Instruction("copy", (Region("ks", number), Region("k", None, keys)), (), counts["freek"], counts["k"]),
-                Instruction("copy", (Region("vs", number), Region("v", None, keys)), (), counts["freev"], counts["v"]),
+                node for name in ("k", "v") for node in self._fetched(name, number, counts[f"free{name}"], counts[name])
             ]
 
         nodes: list[Node] = [Instruction("copy", (Region("qs", ZERO), q), (), (), counts["q"])]
         nodes += self._blocks(block, block)
         return Stream("copies", tuple(nodes))
+
+    def _fetched(self, name: str, number: Affine, waits: Counts, signals: Counts) -> list[Node]:
+        """One block of k or v into its ring."""
+        found = self.plan
+        b = Dim(Affine.var("b"), 1)
+        if found.page:
+            return list(gathers(name, number, self.workload, found.keys, (waits, signals)))
+        keys = (b, self.key_head, Dim(number * found.keys, found.keys), Dim(ZERO, self.head))
+        return [Instruction("copy", (Region(f"{name}s", number), Region(name, None, keys)), (), waits, signals)]
 
     def _blocks(self, seen: _Block, edge: _Block, skip: int = 0) -> list[Node]:
         """`seen` for the blocks of keys that all queries see, then `edge` for the others; the first `skip` left out."""

@@ -57,6 +57,14 @@ def matmul(workload: Workload, inputs: Arrays, order):
     return total.astype(DTYPES[workload.word("out")])
 
 
+def grouped_matmul(workload: Workload, inputs: Arrays, order):
+    x, align = inputs["x"], workload.int("align")
+    tiles = x.reshape(-1, align, x.shape[1])
+    w = inputs["w"][inputs["expert"]]
+    found = matmul(workload, {**inputs, "x": tiles, "w": w}, order)
+    return found.reshape(x.shape[0], -1)
+
+
 def reduction(workload: Workload, inputs: Arrays, order):
     x = inputs["x"].astype(F32)
     return row_sum(x, order) if workload["kind"] == "sum" else x.max(axis=1, keepdims=True)

@@ -65,6 +65,17 @@ def conv2d(workload: Workload, inputs: Arrays, attributes) -> np.ndarray:
     return result.astype(np.int64 if workload["dtype"] == "int8" else np.float64)
 
 
+def grouped_matmul(workload: Workload, inputs: Arrays, attributes) -> np.ndarray:
+    x, w, experts = inputs["x"].tolist(), inputs["w"].tolist(), inputs["expert"].tolist()
+    m, n, k, align = (workload.int(name) for name in ("m", "n", "k", "align"))
+    result = []
+    for i in range(m):
+        own = w[experts[i // align]]
+        sums = [sum(x[i][t] * own[t][j] for t in range(k)) for j in range(n)]
+        result.append([finished(total, j, workload, inputs, attributes) for j, total in enumerate(sums)])
+    return np.array(result)
+
+
 def elementwise(workload: Workload, inputs: Arrays, attributes) -> np.ndarray:
     x = inputs["x"]
     result = np.empty(x.shape, dtype=object)

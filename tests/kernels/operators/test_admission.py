@@ -14,6 +14,8 @@ SOUND = (
     "matmul:m=16,n=64,k=4096,dtype=bf16,out=bf16,activation=relu",
     "matmul:m=16,n=64,k=4096,dtype=fp8",
     "matmul:m=16,n=64,k=512,dtype=fp32",
+    "grouped_matmul:groups=8,m=256,n=100,k=64,align=32,dtype=bf16",
+    "attention:batch=3,heads=4,kv_heads=2,q=1,kv=100,head=32,page=16,dtype=bf16",
     "conv2d:n=8,h=7,w=7,c=64,f=32,r=3,s=3,padding=1,dtype=int8,out=int8,bias=yes,activation=relu",
     "conv2d:n=1,h=9,w=8,c=6,f=6,r=3,s=3,groups=6,dtype=bf16",
     "elementwise:kind=add,rows=3,columns=5,dtype=int8",

@@ -17,6 +17,7 @@ FLOATS = (
     "matmul:batch=2,m=5,n=7,k=300,dtype=bf16",
     "matmul:m=5,n=7,k=4096,dtype=bf16,bias=yes",
     "matmul:m=5,n=7,k=300,dtype=fp16",
+    "grouped_matmul:groups=4,m=12,n=7,k=300,align=2,dtype=bf16,out=bf16,bias=yes",
     "matmul:m=5,n=7,k=300,dtype=fp8,out=bf16,bias=yes",
     "matmul:m=5,n=7,k=300,dtype=fp32,bias=yes",
     "softmax:rows=13,columns=100,dtype=fp16",

@@ -15,6 +15,8 @@ TEXTS = (
     "matmul:m=6,n=8,k=40,dtype=bf16,bias=yes",
     "matmul:m=6,n=8,k=40,dtype=fp8",
     "matmul:m=6,n=8,k=40,dtype=fp16",
+    "grouped_matmul:groups=3,m=8,n=8,k=40,align=2,dtype=bf16",
+    "attention:batch=2,heads=2,kv_heads=1,q=2,kv=20,head=16,page=8,dtype=bf16",
     "conv2d:n=2,h=7,w=6,c=4,f=6,r=3,s=2,groups=2,dtype=int8,bias=yes",
     "elementwise:kind=add,rows=20,columns=30,dtype=int8",
     "reduction:kind=max,rows=20,columns=30,dtype=fp32",
@@ -48,7 +50,7 @@ def test_inputs_are_finite_and_signed(text):
     for pattern in PATTERNS:
         inputs = make(text, 3, pattern)
         assert all(np.isfinite(values.astype(np.float64)).all() for values in inputs.values())
-    x = make(text, 3, "random")["x"].astype(np.float64)
+    x = next(iter(make(text, 3, "random").values())).astype(np.float64)
     assert x.min() < 0 < x.max()
 
 

@@ -17,7 +17,9 @@ from presil.kernels.operators import (
 )
 from presil.simulators.errors import BadInput
 
-OPERATORS = ("attention", "conv2d", "elementwise", "layernorm", "matmul", "reduction", "rmsnorm", "softmax")
+OPERATORS = (
+    "attention", "conv2d", "elementwise", "grouped_matmul", "layernorm", "matmul", "reduction", "rmsnorm", "softmax",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -75,9 +77,11 @@ def texts(draw):
     dtype = draw(st.sampled_from(next(p.words for p in op.parameters if p.name == "dtype")))
     given_values = {"dtype": dtype}
     for p in op.parameters:
-        if p.name == "dtype" or (p.default_for(dtype) is not None and draw(st.booleans())):
+        if p.name == "align":  # m is a multiple of it
+            given_values[p.name] = 16
+        elif p.name == "dtype" or (p.default_for(dtype) is not None and draw(st.booleans())):
             continue
-        if p.name == "out":
+        elif p.name == "out":
             words = {"int8": ("int32", "int8"), "fp8": ("fp32", "bf16"), "bf16": ("fp32", "bf16")}.get(dtype, ("fp32",))
             given_values["out"] = draw(st.sampled_from(words))
         elif p.words:
@@ -90,6 +94,8 @@ def texts(draw):
             given_values[p.name] = {"heads": 8, "kv_heads": 4}[p.name]
         elif p.name in ("q", "kv"):  # a causal query needs a key
             given_values[p.name] = draw(st.integers(*{"q": (1, 20), "kv": (20, 64)}[p.name]))
+        elif op.name == "grouped_matmul" and p.name == "m":
+            given_values[p.name] = 16 * draw(st.integers(1, 8))
         elif p.name in ("c", "f"):
             given_values[p.name] = 4 * draw(st.integers(1, 8))
         else:
