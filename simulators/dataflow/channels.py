@@ -88,6 +88,9 @@ def dateline(topology: Topology, routed: Route | Tree) -> Route | Tree:
     after the one from the last chip to the first or back. Where messages are added the higher class goes on. So no
     dependency leads from class 1 to 0 in a ring, and none of class 1 reaches the dateline, as a route takes less than
     a whole turn (Dally & Seitz 1987; Wormhole's virtual channels have a dateline bit: tt-isa-documentation).
+
+    It breaks all cycles of dimension order on one torus and on meshes in a row or ring of chips; not all on tori that
+    are joined to other chips, where messages that come and messages that leave share the links of a ring.
     """
     classes = dict.fromkeys(links_of(routed), 0)
     for link, after in steps_of(routed):  # links come in the order in which data cross them

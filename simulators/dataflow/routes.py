@@ -52,7 +52,8 @@ def distance(topology: Topology, source: int, target: int) -> int:
 def path(topology: Topology, tiles: Sequence[int]) -> Route:
     """The route along the listed tiles; of two links between the same tiles the one with the smaller number.
 
-    Raises BadInput for an empty list and for a hop that is no link, and says which and where links lead from there.
+    Raises BadInput for an empty list, for a hop that is no link (it says where links lead from there), and for a link
+    that is crossed twice.
     """
     if not tiles:
         raise BadInput("a path lists one tile at least")
@@ -65,6 +66,8 @@ def path(topology: Topology, tiles: Sequence[int]) -> Route:
         if not found:
             ends = ", ".join(dict.fromkeys(topology.tile_name(topology.head(link)) for link in leaving)) or "nowhere"
             raise BadInput(f"hop {number}, {topology.tile_name(here)} to {name}, is no link; links lead to {ends}")
+        if found[0] in links:
+            raise BadInput(f"hop {number} crosses {topology.link_name(found[0])} twice: a path would wait for itself")
         links.append(found[0])
         here = tile
     return tuple(links)

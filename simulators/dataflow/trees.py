@@ -28,8 +28,9 @@ class Tree:
 def multicast_tree(topology: Topology, source: int, targets: Iterable[int], order: str = "xy") -> Tree:
     """The union of the routes from the source to each target, each link once.
 
-    The union over one chip is always a tree, as the way to a tile depends on nothing but the tile. Raises as `route`
-    does; BadInput for no target or one named twice, and where routes over several joints of chips make no tree.
+    Where links go both ways the union is a tree: the way to a tile is the beginning of all ways that lead over it.
+    Raises as `route` does; BadInput for no target or one named twice, and where one-way links to several joints make
+    no tree.
     """
     members = _members(topology, source, targets)
     outward = [route(topology, source, target, order) for target in members]
