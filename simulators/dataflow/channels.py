@@ -50,9 +50,7 @@ def channel_dependencies(routes: Iterable[Route | Tree]) -> Dependencies:
     found: Dependencies = {}
     for number, routed in enumerate(routes):
         for link, after in steps_of(routed):
-            users = found.setdefault(link, {}).setdefault(after, [])
-            if not users or users[-1] != number:
-                users.append(number)
+            found.setdefault(link, {}).setdefault(after, []).append(number)
     return found
 
 

@@ -4,9 +4,9 @@ A route is the tuple of its links in order; from a tile to itself it is empty. D
 Principles and Practices of Interconnection Networks, 2004, chapter 8): all hops along one axis, then all along the
 other. On a ring with links both ways the shorter way is taken, of two equal ones east, south or next.
 
-Between chips a route crosses at one joint, the same all along: the one with the fewest hops in all; of equal ones the
-one reached soonest in order 'xy', and the one left with the fewest hops to go in order 'yx', so that a row of chips
-joined all along their edges is routed like one wide mesh. On each chip it crosses it is dimension-ordered again.
+Between chips joined all along their edges a route crosses in the row of its source in order 'xy', in that of its
+target in order 'yx', so that a row of chips is routed like one wide mesh; else at the gateways. Round a ring of chips
+it goes the way of fewer chips. On each chip that it crosses it is dimension-ordered again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def route(topology: Topology, source: int, target: int, order: str = "xy") -> Ro
     if here[0] == there[0]:
         return tuple(_on_chip(topology, here, there, order))
     jumps = _chip_jumps(topology, here[0], there[0])
-    joint, way, links = _joint(topology, here, there, order), NEXT if jumps > 0 else PREVIOUS, list[int]()
+    row = here[2] if order == "xy" else there[2]
+    joint = row if topology.gateway is None else 0
+    way, links = NEXT if jumps > 0 else PREVIOUS, list[int]()
     leaving, entering = _ends(topology, joint, jumps)
     chip, x, y = here
     for _ in range(abs(jumps)):
@@ -38,15 +40,6 @@ def route(topology: Topology, source: int, target: int, order: str = "xy") -> Ro
         links.append(topology.chip_link(chip, joint, way))
         chip, (x, y) = (chip + (1 if jumps > 0 else -1)) % topology.chips, entering
     return (*links, *_on_chip(topology, (chip, x, y), there, order))
-
-
-def distance(topology: Topology, source: int, target: int) -> int:
-    """Links of the routes from one tile to another. Raises as `route` does."""
-    here, there = topology.place(source), topology.place(target)
-    if here[0] == there[0]:
-        return abs(_jumps_x(topology, here[1], there[1])) + abs(_jumps_y(topology, here[2], there[2]))
-    first, between, last = _legs(topology, here, there, _joint(topology, here, there, "xy"))
-    return first + between + last
 
 
 def path(topology: Topology, tiles: Sequence[int]) -> Route:
@@ -159,29 +152,3 @@ def _ends(topology: Topology, joint: int, jumps: int) -> tuple[tuple[int, int], 
     """(x, y) where a route leaves a chip, and where it enters the one after it."""
     ends = [(tile % topology.width, tile // topology.width) for tile in topology.joint(joint)]
     return (ends[0], ends[1]) if jumps > 0 else (ends[1], ends[0])
-
-
-def _legs(topology: Topology, here: tuple[int, int, int], there: tuple[int, int, int], joint: int) -> tuple[int, ...]:
-    """Hops to the first crossing, from there until the last chip is entered, and from there on."""
-    jumps = _chip_jumps(topology, here[0], there[0])
-    leaving, entering = _ends(topology, joint, jumps)
-
-    def hops(start: tuple[int, int], end: tuple[int, int]) -> int:
-        return abs(_jumps_x(topology, start[0], end[0])) + abs(_jumps_y(topology, start[1], end[1]))
-
-    across = hops(entering, leaving) if abs(jumps) > 1 else 0
-    return hops(here[1:], leaving), abs(jumps) + (abs(jumps) - 1) * across, hops(entering, there[1:])
-
-
-def _joint(topology: Topology, here: tuple[int, int, int], there: tuple[int, int, int], order: str) -> int:
-    """The joint at which a route between chips crosses."""
-    found: dict[tuple[int, ...], int] = {}
-    for joint in range(topology.joints):
-        try:
-            first, between, last = _legs(topology, here, there, joint)
-        except Unsupported:  # one-way links do not pass here; they may elsewhere
-            continue
-        found.setdefault((first + between + last, first if order == "xy" else last), joint)
-    if not found:
-        raise Unsupported(f"one-way links lead to no crossing from chip {here[0]} to {there[0]}")
-    return found[min(found)]

@@ -3,11 +3,13 @@
 The study: how far dimension order is from any routing, on k x k meshes with links of one byte per unit of time.
 """
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from presil.simulators.dataflow.bounds import Bound, Demand, cut_bound, least_cut, max_flow_bound
+from presil.simulators.dataflow.bounds import Bound, Demand, _crossing, cut_bound, least_cut, max_flow_bound
 from presil.simulators.dataflow.loads import bottleneck
 from presil.simulators.dataflow.routes import path, route
 from presil.simulators.dataflow.topology import Topology
@@ -194,6 +196,29 @@ def test_the_cuts_are_all_those_of_the_family(data, network):
         if moved:
             best = max(best, moved / sum(map(network.link_capacity, cut)))
     assert cut_bound(network, demands).time == pytest.approx(best)
+
+
+MOVES = st.lists(
+    st.tuples(st.integers(0, 5), st.lists(st.integers(0, 5), min_size=1, unique=True).map(sorted), st.integers(1, 9)),
+    max_size=4,
+)
+
+
+@given(MOVES)
+def test_what_crosses_the_border_of_each_band_is_counted_once(moves):
+    out, into = _crossing(moves, 6)
+    for first, last in itertools.combinations_with_replacement(range(6), 2):
+        band = set(range(first, last + 1))
+        assert out[first, last + 1] == sum(n for source, to, n in moves if source in band and set(to) - band)
+        assert into[first, last + 1] == sum(n for source, to, n in moves if source not in band and set(to) & band)
+
+
+def test_several_multicasts_are_bounded_by_the_least_cut_of_each_too():
+    """One-way links south and east: into (1,2) lead two, but from (1,0) only column 1."""
+    network = Topology(3, 3, directions=("east", "south"))
+    demands = [Demand(1, (4, 7), 10), Demand(3, (4, 5), 1)]
+    assert max_flow_bound(network, demands) == Bound(10.0, "least cut between (1,0) and (1,1)")
+    assert cut_bound(network, demands).time < 10
 
 
 @given(st.data(), networks(most=4) | one_way_tori(most=4))

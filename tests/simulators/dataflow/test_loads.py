@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from presil.simulators.dataflow.loads import bottleneck, link_loads
-from presil.simulators.dataflow.routes import distance, route
+from presil.simulators.dataflow.routes import route
 from presil.simulators.dataflow.topology import Topology
 from presil.simulators.dataflow.trees import multicast_tree
 from presil.simulators.errors import BadInput
@@ -29,6 +29,11 @@ def test_the_busiest_link_is_the_one_that_takes_longest():
     assert (network.link_name(link), time) == ("next(0:1,0)", 16.0)
 
 
+def test_of_equally_busy_links_it_is_the_first():
+    network = Topology(3, 1)
+    assert bottleneck(network, [(route(network, 2, 0), 5), (route(network, 0, 1), 5)]) == (0, 5.0)
+
+
 def test_where_nothing_moves_no_link_is_busiest():
     assert bottleneck(Topology(2, 2), [((), 5)]) is None
 
@@ -37,7 +42,7 @@ def test_where_nothing_moves_no_link_is_busiest():
 def test_all_loads_together_are_bytes_times_hops(data, network):
     pairs = data.draw(st.lists(st.tuples(tiles(network), tiles(network), st.integers(0, 1000)), max_size=10))
     loads = link_loads((route(network, a, b), n) for a, b, n in pairs)
-    assert sum(loads.values()) == sum(n * distance(network, a, b) for a, b, n in pairs)
+    assert sum(loads.values()) == sum(n * len(route(network, a, b)) for a, b, n in pairs)
 
 
 @pytest.mark.parametrize("count", [-1, 1.5, None, True])
