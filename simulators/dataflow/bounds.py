@@ -28,7 +28,7 @@ from ..errors import BadInput, ModelError, Unsupported
 from .loads import check_bytes
 from .topology import Topology
 
-MOST_VARIABLES = 20_000  # of a linear program: some seconds
+MOST_VARIABLES = 20_000  # of a linear program: about ten seconds
 _Counts = npt.NDArray[np.float64]
 
 
