@@ -132,7 +132,7 @@ def _group(workload: Workload) -> int:
 
 def _weights(workload: Workload, inputs: Arrays) -> np.ndarray:
     """The dequantised weights [k, n], float64: exact."""
-    weights = unpack_int4(inputs["w"], 0).astype(np.float64)
+    weights: np.ndarray = unpack_int4(inputs["w"], 0).astype(np.float64)
     group = _group(workload)
     if "zero" in inputs:
         weights -= inputs["zero"].astype(np.float64).repeat(group, axis=0)
@@ -150,7 +150,8 @@ def _values(workload: Workload, spec: TensorSpec, seed: int, pattern: str) -> np
     if spec.name == "scale":
         if exact:  # powers of two, no two neighbours alike: a scale of the wrong group shows
             groups, columns = np.indices(spec.shape, sparse=True)
-            return np.exp2((groups + columns + seed) % 3).astype(DTYPES[spec.dtype])
+            powers: np.ndarray = np.exp2((groups + columns + seed) % 3)
+            return powers.astype(DTYPES[spec.dtype])
         signs = rng.choice((-1.0, 1.0), spec.shape) if pattern == "extremes" else 1.0
         return (signs * rng.uniform(_LEAST_SCALE, _MOST_SCALE, spec.shape)).astype(DTYPES[spec.dtype])
     low, high = LIMITS["int4"]

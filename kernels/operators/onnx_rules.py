@@ -20,7 +20,7 @@ from .quantisation import saturated, scaled_by_fp32
 
 @dataclass(frozen=True, slots=True)
 class Quantised:
-    """Stored numbers with their scale (fp32) and zero point (in the format of `values`): one each, [], or [channels]."""
+    """Stored numbers with their scale (fp32) and zero point (in their format), each [] or [channels]."""
 
     values: np.ndarray
     scale: np.ndarray
@@ -73,7 +73,7 @@ def conv_integer(
     """
     top, left, bottom, right = pads
     image = np.pad(x.astype(np.int64) - x_zero, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    weights = w.astype(np.int64) - (w_zero.reshape(-1, 1, 1, 1) if w_zero.ndim else w_zero)
+    weights: np.ndarray = w.astype(np.int64) - (w_zero.reshape(-1, 1, 1, 1) if w_zero.ndim else w_zero)
     filters, channels, *taps = weights.shape
     reach = tuple(dilation * (tap - 1) + 1 for dilation, tap in zip(dilations, taps, strict=True))
     windows = np.lib.stride_tricks.sliding_window_view(image, reach, axis=(2, 3))
@@ -81,8 +81,8 @@ def conv_integer(
     n, _, oh, ow, *_ = windows.shape
     by_group = windows.reshape(n, group, channels, oh, ow, *taps)
     split = weights.reshape(group, filters // group, channels, *taps)
-    total = np.einsum("ngchwrs,gfcrs->ngfhw", by_group, split).reshape(n, filters, oh, ow)
-    return total.astype(np.int32)
+    total: np.ndarray = np.einsum("ngchwrs,gfcrs->ngfhw", by_group, split).astype(np.int32)
+    return total.reshape(n, filters, oh, ow)
 
 
 def qlinear_matmul(a: Quantised, b: Quantised, y_scale: np.ndarray, y_zero: np.ndarray) -> np.ndarray:

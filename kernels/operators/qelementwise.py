@@ -49,7 +49,7 @@ class QElementwise:
         Parameter(name="columns", doc="columns of the matrix", alike=64),
         Parameter(name="broadcast", doc="z has one row, one column or one element", default="none", words=_BROADCAST),
         Parameter(name="dtype", doc="of x, z and y", default="int8", words=tuple(LEFT), always=True),
-        Parameter(name="rule", doc="how a sum is rescaled", default="tflite", words=("tflite", "tflite_double")),
+        Parameter(name="rule", doc="how a sum is rescaled", default="tflite_double", words=("tflite", "tflite_double")),
         *(
             Parameter(name=name, doc=f"what stands for 0 in {name[0]}", default_of=by_dtype, low=-128, high=255)
             for name, by_dtype in _ZEROS.items()

@@ -6,8 +6,10 @@ A quantised number q stands for the real number scale * (q - zero). Rules that b
 is a multiplier, an int32 in [2**30, 2**31) that stands for [0.5, 1), and a shift, positive to the left: together
 multiplier * 2**(shift - 31) (`quantised_multiplier`). `tflite_double` rounds twice: the doubled high half of the
 product to nearest, halves upwards, then the right shift to nearest, halves away from zero. `tflite` rounds once,
-halves upwards: builds with TFLITE_SINGLE_ROUNDING. Sums of int16 products do not fit int32; both builds then scale
-sums of up to 48 bits by the multiplier rounded to 15 bits, and round once (`multiply_wide_by_quantised_multiplier`).
+halves upwards: builds with TFLITE_SINGLE_ROUNDING. ai-edge-litert 2.3.0 rounds twice in its reference kernels, but for
+FULLY_CONNECTED, which scales in floating point there and follows none of these. Sums of int16 products do not fit
+int32; both builds then scale sums of up to 48 bits by the multiplier rounded to 15 bits, and round once
+(`multiply_wide_by_quantised_multiplier`).
 
 `onnx`: ONNX's QLinearMatMul and QLinearConv, which are DequantizeLinear, the operator, QuantizeLinear. The standard
 does not say in which precision. Here, as onnxruntime has it: the exact int32 sum is rounded to fp32, multiplied by the
@@ -25,7 +27,7 @@ import numpy as np
 
 from presil.simulators.errors import BadInput
 
-RULES = ("tflite", "tflite_double", "onnx")
+RULES = ("tflite_double", "tflite", "onnx")
 LIMITS: Mapping[str, tuple[int, int]] = {
     "int4": (-8, 7),
     "int8": (-128, 127),

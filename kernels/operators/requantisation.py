@@ -44,7 +44,12 @@ PARAMETERS = (
         default_of={dtype: dtype for dtype in SIX},
         words=(*SIX, "int32"),
     ),
-    Parameter(name="rule", doc="how a sum is rescaled", default="tflite", words=RULES),
+    Parameter(
+        name="rule",
+        doc="how a sum is rescaled",
+        default_of={"int8": "tflite_double", "uint8": "tflite_double", "int16": "tflite"},
+        words=RULES,
+    ),
     Parameter(
         name="x_zero",
         doc="what stands for 0 in x; padding",
