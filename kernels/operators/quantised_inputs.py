@@ -1,7 +1,7 @@
 """Inputs of qmatmul and qconv2d: operands, zero points, biases and scales, all drawn from the seed.
 
 `random`: x over its whole range, w around its zero point; the scale of a channel brings its sums to a standard
-deviation of 1/2 to 1 times 40 (of 256 values).
+deviation of 1/4 to 1 times 40 (of 256 values), so that shifts differ as well.
 `integers`: operands are multiples of 16 (4 for int4), scales powers of two and biases multiples of half a step of the
 output, so that many sums lie exactly between two outputs. There the rules of rounding differ.
 `extremes`: the ends of the formats, zero points too; half of the channels have a scale that brings the largest sum
@@ -22,7 +22,7 @@ from .operator import TensorSpec, Workload
 from .patterns import check_size, chosen, generator, whole
 from .probes import ProbePlan, w_probes, x_probes
 from .quantisation import LIMITS, pack_int4, quantised_multipliers, saturated
-from .requantisation import centred_limits
+from .requantisation import centred_limits, clamps
 
 _SPREAD = {"int8": 40, "uint8": 40, "int16": 10240}  # wanted standard deviation of outputs
 _ROOM = {"int8": 100, "uint8": 100, "int16": 25600}  # for probes that add up, or for the largest sum
@@ -30,6 +30,7 @@ _STEP = {"int8": 16, "uint8": 16, "int16": 4096, "int4": 4}  # of the operands o
 _MOST_ZERO = {"int8": 8, "int4": 2}  # of the zero points of weights, but for `extremes`
 _MOST_BIAS = (1 << 30) - 1
 _MOST_SHARING = 32  # probes of one sign on one output
+_MARKER_FACTOR = 1.25  # by which scales of `marker` differ
 _MOVES = 2  # steps of the output, at least, where a slice of probes is dropped
 
 Range = tuple[int, int, int]  # least, greatest, and the step between what may be drawn
@@ -79,7 +80,7 @@ def draw(
 def probe_plan(workload: Workload, sums: Sums) -> tuple[ProbePlan, float]:
     """Where probes go, and the scale that shows each group of them: as short a group as saturates no output."""
     x_probe, w_probe = abs(_x_probe(workload)), _amplitude(workload)
-    room = _ROOM[workload.word("dtype")]
+    up, down = _sides(workload)
     columns = sums.channels // sums.groups
     beside = 2 * x_probe * math.sqrt(2 * sums.depth / 3)  # twice the deviation of what weights of -1 to 1 add up to
     group = 1
@@ -87,13 +88,20 @@ def probe_plan(workload: Workload, sums: Sums) -> tuple[ProbePlan, float]:
         groups = -(-sums.depth // group)
         rows = min(sums.rows, -(-groups // columns))
         shared = -(-groups // (columns * rows))
-        signed = shared > _MOST_SHARING
-        total = group * x_probe * w_probe * (2 * math.sqrt(shared) if signed else shared) + beside
+        signed = shared > _MOST_SHARING and 2 * min(up, down) >= _ROOM[workload.word("dtype")]
+        room = min(_ROOM[workload.word("dtype")], min(up, down) if signed else max(up, down))
+        total = group * x_probe * w_probe * (3 * math.sqrt(shared) if signed else shared) + beside
         least = group * 3 * x_probe * w_probe / 4  # of one group: x probes are at least 3/4 of the largest
-        real = min(2 * _MOVES / least, room / total)
+        real = min(2 * _MOVES / least, room / (_MARKER_FACTOR * total))
         if real * least >= _MOVES or group >= sums.depth:
             return ProbePlan(group, groups, columns, rows, x_probe, w_probe, signed), real
         group *= 2
+
+
+def _sides(workload: Workload) -> tuple[int, int]:
+    """How far an output can go above and below y_zero before it is clamped."""
+    low, high = clamps(workload) if workload["out"] != "int32" else LIMITS["int32"]
+    return high - workload.int("y_zero"), workload.int("y_zero") - low
 
 
 def _amplitude(workload: Workload) -> int:
@@ -153,8 +161,9 @@ def _marked(workload: Workload, x: TensorSpec, plan: ProbePlan, sums: Sums, seed
     hot = x_probes(plan, centred, sums.depth, seed).reshape(x.shape)
     by_group = (sums.groups, sums.depth, sums.channels // sums.groups)
     weights = w_probes(plan, by_group, TensorSpec("w", "int32", sums.shape, "const"), seed)
-    sign = 1 if _x_probe(workload) > 0 else -1
-    return sign * hot + workload.int("x_zero"), sign * weights.swapaxes(0, 1).reshape(sums.shape)
+    up, down = _sides(workload)
+    of_x, of_y = (1 if _x_probe(workload) > 0 else -1), (1 if up >= down else -1)
+    return of_x * hot + workload.int("x_zero"), of_x * of_y * weights.swapaxes(0, 1).reshape(sums.shape)
 
 
 def _weight_zeros(workload: Workload, spec: TensorSpec, seed: int, pattern: str) -> np.ndarray:
@@ -168,9 +177,9 @@ def _weight_zeros(workload: Workload, spec: TensorSpec, seed: int, pattern: str)
 def _scales(workload: Workload, sums: Sums, real: float, seed: int, pattern: str) -> np.ndarray:
     """The real scale of each channel, float64; `real` is what brings its sums to the wanted spread."""
     rng = generator(seed, pattern, "scales")
-    factors = rng.uniform(0.5, 1, sums.channels)
     if pattern == "marker":
-        return real * (0.5 + factors)
+        return real * rng.uniform(1, _MARKER_FACTOR, sums.channels)
+    factors = np.exp2(rng.uniform(-2, 0, sums.channels))
     if pattern == "integers":
         return np.exp2(np.floor(np.log2(real * factors)))
     if pattern == "extremes":

@@ -8,9 +8,9 @@ nearest: of half_pixel floor((i + 1/2) * in / out), of align_corners the place r
 place rounded down, all exact (TFLite computes the place in fp32, and may differ where that is off by a pixel), at most
 in - 1.
 bilinear (`ResizeBilinearInteger`): the step in / out, or (in - 1) / (out - 1), is rounded to 10 fractional bits,
-halves up; a place is p = i * step, and for half_pixel step / 2 (rounded down) - 512 more. The first pixel is a = max(p // 1024,
-0), the second b = min(max(p + 1023, 0) // 1024, in - 1); a weighs 1024 - (p - 1024 a), b weighs p - 1024 a. The sum of
-the four products of weights and pixels, over 2**20, is rounded to nearest, halves away from zero.
+halves up; a place is p = i * step, and for half_pixel step / 2 (rounded down) - 512 more. The first pixel is
+a = max(p // 1024, 0), the second b = min(max(p + 1023, 0) // 1024, in - 1); a weighs 1024 - (p - 1024 a), b weighs
+p - 1024 a. The sum of the four products of weights and pixels, over 2**20, is rounded to nearest, halves away from 0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Integers that TensorFlow Lite's own kernels gave: the wheel ai-edge-litert 2.3.0, models of one operator, the resolver
+"""Integers that TensorFlow Lite's own kernels gave: the wheel ai-edge-litert 2.3.0, models of one operator, resolver
 BUILTIN_REF (reference kernels), CPython 3.11 on x86-64, inputs drawn at random. Rows were picked where the rules of
 rounding differ, and some where they do not. A table, so that nothing depends on the wheel.
 """
