@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from presil.kernels.operators import PATTERNS, operator, parse_workload
+from presil.kernels.operators import PATTERNS, operator, parse_workload, workload_from_mapping
 from presil.kernels.operators.admission import admit, wrong_elements
 from presil.kernels.operators.quantisation import pack_int4, unpack_int4
 from presil.kernels.operators.quantised_inputs import Sums, probe_plan
@@ -84,6 +84,19 @@ def test_tensors_inputs_and_outputs_agree(text, pattern):
         limits = np.iinfo(output.dtype)
         assert limits.min <= y.min() <= y.max() <= limits.max
     assert set(op.work(workload).tensor_bytes) == {spec.name for spec in op.tensors(workload)}
+
+
+@pytest.mark.parametrize("text", SMALL)
+def test_text_and_mapping_round_trip(text):
+    workload = parse_workload(text)
+    assert parse_workload(str(workload)) == workload
+    assert workload_from_mapping({"operator": workload.operator, **dict(workload.parameters)}) == workload
+
+
+def test_what_is_at_its_default_is_left_out():
+    """Zero points and rules have a default for each dtype."""
+    given = "qmatmul:m=1,n=2,k=4,dtype=uint8,out=uint8,x_zero=123,y_zero=0,rule=tflite_double"
+    assert str(parse_workload(given)) == "qmatmul:m=1,n=2,k=4,dtype=uint8,y_zero=0"
 
 
 @pytest.mark.parametrize("text", SMALL)
