@@ -1,12 +1,12 @@
 """Sum or product of quantised numbers, the second operand broadcast along an axis: TensorFlow Lite's ADD and MUL.
 
 add       a = scaled((x - x_zero) << LEFT, multiplier[0], shift[0]), b likewise of z with [1],
-          y = clamp(scaled(a + b, multiplier[2], shift[2]) + y_zero)
-multiply  y = clamp(scaled((x - x_zero) * (z - z_zero), multiplier[0], shift[0]) + y_zero)
+          y = clamp(scaled(a + b, multiplier[2], shift[2]) + y_zero, low, high)
+multiply  y = clamp(scaled((x - x_zero) * (z - z_zero), multiplier[0], shift[0]) + y_zero, low, high)
 
 `scaled` is that of `rule` (`quantisation.py`), LEFT is 20, or 15 for int16 (`kernels/add.cc`). For scales s of x, z
 and y, m = max(s_x, s_z): the three multipliers of a sum stand for s_x / 2m, s_z / 2m and 2m / (2**LEFT * s_y), the one
-of a product for s_x * s_z / s_y. They are data, drawn from the seed.
+of a product for s_x * s_z / s_y. They are data, drawn from the seed. Activations: `requantisation.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from presil.simulators.errors import BadInput
 from presil.simulators.formats import DTYPES
 
+from . import requantisation
 from .operator import Arrays, Operator, Parameter, TensorSpec, Work, Workload, uncropped
 from .patterns import check_size, chosen, generator, whole
 from .quantisation import (
@@ -54,6 +55,7 @@ class QElementwise:
             Parameter(name=name, doc=f"what stands for 0 in {name[0]}", default_of=by_dtype, low=-128, high=255)
             for name, by_dtype in _ZEROS.items()
         ),
+        requantisation.ACTIVATION,
     )
 
     def validate(self, workload: Workload) -> None:
@@ -79,9 +81,10 @@ class QElementwise:
         )
 
     def attributes(self, workload: Workload) -> Mapping[str, int]:
-        """The zero points, and the left shift of the operands of a sum."""
-        zeros = {name: workload.int(name) for name in _ZEROS}
-        return zeros | ({"left": LEFT[workload.word("dtype")]} if workload["kind"] == "add" else {})
+        """The zero points, the limits of y, and the left shift of the operands of a sum."""
+        low, high = requantisation.clamps(workload, workload.word("dtype"))
+        scalars = {name: workload.int(name) for name in _ZEROS} | {"low": low, "high": high}
+        return scalars | ({"left": LEFT[workload.word("dtype")]} if workload["kind"] == "add" else {})
 
     def inputs(self, workload: Workload, seed: int, pattern: str) -> dict[str, np.ndarray]:
         """See `Operator`. `integers`: scales are powers of two, so that many results are halves."""
@@ -102,7 +105,8 @@ class QElementwise:
             total = scaled(x << LEFT[dtype], *by[0]) + scaled(z << LEFT[dtype], *by[1])
         else:
             total = x * z
-        return {"y": np.clip(scaled(total, *by[-1]) + workload.int("y_zero"), *LIMITS[dtype])}
+        y = scaled(total, *by[-1]) + workload.int("y_zero")
+        return {"y": np.clip(y, *requantisation.clamps(workload, dtype))}
 
     def error_bound(self, workload: Workload, inputs: Arrays) -> dict[str, np.ndarray]:
         """Zeros: every output is exact."""
@@ -147,11 +151,9 @@ def _operand(workload: Workload, spec: TensorSpec, seed: int, pattern: str) -> n
     # Neighbours along each axis differ in x, and z never hides it: it is far from its zero point.
     rows, columns = np.indices(spec.shape, sparse=True)
     code = (7 * rows + 3 * columns + seed) % 29 - 14
-    if spec.name == "z":
-        far, other = (
-            (high, high - 1) if high - workload.int("z_zero") > workload.int("z_zero") - low else (low, low + 1)
-        )
-        return np.where(code % 2, far, other).astype(DTYPES[spec.dtype])
+    if spec.name == "z":  # above its zero point, so that an activation hides few sums
+        near = high if high - workload.int("z_zero") >= (high - low) // 4 else low + 1
+        return (near - code % 2).astype(DTYPES[spec.dtype])
     step = (high - low) // 32
     return (low + step * (code + 15)).astype(DTYPES[spec.dtype])
 

@@ -12,10 +12,10 @@ int32; both builds then scale sums of up to 48 bits by the multiplier rounded to
 (`multiply_wide_by_quantised_multiplier`).
 
 `onnx`: ONNX's QLinearMatMul and QLinearConv, which are DequantizeLinear, the operator, QuantizeLinear. The standard
-does not say in which precision. Here, as onnxruntime has it: the exact int32 sum is rounded to fp32, multiplied by the
-fp32 scale x_scale * w_scale / y_scale, and rounded to a whole number, each to nearest and halves to even; the zero
-point is added behind that (so QuantizeLinear's text; the reference evaluator of the onnx package adds it before, which
-differs at halves where it is odd).
+does not say in which precision. Here, as onnxruntime 1.32.0 computes on a CPU: the exact int32 sum is rounded to fp32,
+multiplied by the fp32 scale x_scale * w_scale / y_scale, and rounded to a whole number, each to nearest and halves to
+even; the zero point is added behind that. (The reference evaluator of the onnx package adds it before, which differs
+at halves where it is odd.)
 """
 
 from __future__ import annotations

@@ -100,7 +100,8 @@ def probe_plan(workload: Workload, sums: Sums) -> tuple[ProbePlan, float]:
 
 def _sides(workload: Workload) -> tuple[int, int]:
     """How far an output can go above and below y_zero before it is clamped."""
-    low, high = clamps(workload) if workload["out"] != "int32" else LIMITS["int32"]
+    out = workload.word("out")
+    low, high = clamps(workload, out) if out != "int32" else LIMITS[out]
     return high - workload.int("y_zero"), workload.int("y_zero") - low
 
 

@@ -35,6 +35,7 @@ from .quantisation import (
 SIX = {"int8": 80, "uint8": 80, "int16": 20480}  # the number 6 in steps of the output
 _MOST_SUM = {"int8": 1 << 30, "uint8": 1 << 30, "int16": 1 << 46}
 
+ACTIVATION = Parameter(name="activation", doc="what follows", default="none", words=("none", "relu", "relu6"))
 PARAMETERS = (
     Parameter(name="dtype", doc="of x", default="int8", words=("int8", "uint8", "int16"), always=True),
     Parameter(name="weights", doc="format of w", default="int8", words=("int8", "int4")),
@@ -66,7 +67,7 @@ PARAMETERS = (
     ),
     Parameter(name="w_zero", doc="a zero point for each channel of w", default="no", words=("no", "yes")),
     Parameter(name="bias", doc="adds an int32 bias to each channel", default="no", words=("no", "yes")),
-    Parameter(name="activation", doc="what follows", default="none", words=("none", "relu", "relu6")),
+    ACTIVATION,
 )
 
 
@@ -117,13 +118,13 @@ def attributes(workload: Workload) -> Mapping[str, int]:
     """The zero point of x; where the output is rescaled that of y, and the limits that it is clamped to."""
     if workload["out"] == "int32":
         return {"x_zero": workload.int("x_zero")}
-    low, high = clamps(workload)
+    low, high = clamps(workload, workload.word("out"))
     return {"x_zero": workload.int("x_zero"), "y_zero": workload.int("y_zero"), "low": low, "high": high}
 
 
-def clamps(workload: Workload) -> tuple[int, int]:
-    """The least and the greatest output: of the format, or of the activation where that is narrower."""
-    dtype, zero, activation = workload.word("out"), workload.int("y_zero"), workload["activation"]
+def clamps(workload: Workload, dtype: str) -> tuple[int, int]:
+    """The least and the greatest output: of its format, or of the activation where that is narrower."""
+    zero, activation = workload.int("y_zero"), workload["activation"]
     low, high = LIMITS[dtype]
     return (
         low if activation == "none" else max(low, zero),
@@ -147,7 +148,7 @@ def finish(workload: Workload, total: np.ndarray, inputs: Arrays) -> np.ndarray:
         total = total + inputs["bias"]
     if workload["out"] == "int32":
         return total
-    low, high = clamps(workload)
+    low, high = clamps(workload, workload.word("out"))
     outputs: np.ndarray = np.clip(_rescaled(workload, total, inputs) + workload.int("y_zero"), low, high)
     return outputs
 

@@ -61,9 +61,12 @@ def finished(workload: Workload, inputs: Arrays, total, channel):
     else:
         rule = "int16" if workload["dtype"] == "int16" else workload["rule"]
         y = rescaled(total, rule, int(inputs["multiplier"][channel]), int(inputs["shift"][channel]))
-    low, high = limits(out)
+    return activated(workload, out, y)
+
+
+def activated(workload: Workload, out, y):
     zero, activation = workload.int("y_zero"), workload["activation"]
-    y = clamp(y + zero, low, high)
+    y = clamp(y + zero, *limits(out))
     if activation != "none":
         y = max(y, zero)
     if activation == "relu6":
@@ -129,8 +132,7 @@ def qelementwise(workload: Workload, inputs: Arrays):
             total = rescaled(a << left, workload["rule"], *by[0]) + rescaled(b << left, workload["rule"], *by[1])
         else:
             total = a * b
-        y = rescaled(total, workload["rule"], *by[-1]) + workload.int("y_zero")
-        result[place] = clamp(y, *limits(workload.word("dtype")))
+        result[place] = activated(workload, workload.word("dtype"), rescaled(total, workload["rule"], *by[-1]))
     return result
 
 

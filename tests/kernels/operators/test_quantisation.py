@@ -23,7 +23,7 @@ from presil.kernels.operators.quantisation import (
 )
 from presil.simulators.errors import BadInput
 
-from . import litert_tables
+from . import runtime_tables
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 MULTIPLIERS = st.integers(1 << 30, (1 << 31) - 1)
@@ -138,8 +138,8 @@ def test_the_rules_differ_at_halves():
 @pytest.mark.parametrize(
     ("rows", "rule"),
     [
-        (litert_tables.CONV_2D_INT8, multiply_by_quantised_multiplier_double),
-        (litert_tables.CONV_2D_INT16, multiply_wide_by_quantised_multiplier),
+        (runtime_tables.CONV_2D_INT8, multiply_by_quantised_multiplier_double),
+        (runtime_tables.CONV_2D_INT16, multiply_wide_by_quantised_multiplier),
     ],
 )
 def test_convolutions_of_tflite(rows, rule):
@@ -149,8 +149,15 @@ def test_convolutions_of_tflite(rows, rule):
     assert multiply_by_quantised_multiplier(sums, multiplier, shift).tolist() != right.tolist()
 
 
+def test_products_of_onnxruntime():
+    """Halves go to the even number before the zero point is added, odd or not."""
+    total, a_scale, b_scale, y_scale, zero, right = map(np.array, zip(*runtime_tables.QLINEAR_MATMUL, strict=True))
+    scale = np.float32(a_scale) * np.float32(b_scale) / np.float32(y_scale)
+    assert (scaled_by_fp32(total, scale) + zero).tolist() == right.tolist()
+
+
 @pytest.mark.parametrize(
-    "row", [*(("add", *r) for r in litert_tables.ADD), *(("multiply", *r) for r in litert_tables.MUL)]
+    "row", [*(("add", *r) for r in runtime_tables.ADD), *(("multiply", *r) for r in runtime_tables.MUL)]
 )
 def test_sums_and_products_of_tflite(row):
     kind, dtype, scales, x, z, y = row
@@ -167,17 +174,17 @@ def test_sums_and_products_of_tflite(row):
 
 
 def test_average_pooling_of_tflite():
-    x, plain, padded = litert_tables.AVERAGE_POOL_2D
+    x, plain, padded = runtime_tables.AVERAGE_POOL_2D
     for window, right in (("r=2,s=3", plain), ("r=3,s=3,padding=1", padded)):
         workload = parse_workload(f"pool2d:kind=average,n=1,h=3,w=4,c=1,{window}")
         y = operator("pool2d").reference(workload, {"x": np.array(x)[None, ..., None]})["y"]
         assert y[0, ..., 0].tolist() == right
 
 
-@pytest.mark.parametrize(("kind", "grid", "right"), litert_tables.RESIZE)
+@pytest.mark.parametrize(("kind", "grid", "right"), runtime_tables.RESIZE)
 def test_resizing_of_tflite(kind, grid, right):
     workload = parse_workload(f"resize:kind={kind},n=1,h=3,w=2,c=1,oh=4,ow=5,grid={grid}")
-    x = np.array(litert_tables.RESIZED)[None, ..., None]
+    x = np.array(runtime_tables.RESIZED)[None, ..., None]
     assert operator("resize").reference(workload, {"x": x})["y"][0, ..., 0].tolist() == right
 
 

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from presil.kernels.emitters import emitter, emitter_names
 from presil.kernels.operators import PATTERNS, operator, parse_workload, workload_from_mapping
 from presil.kernels.operators.admission import admit, wrong_elements
 from presil.kernels.operators.quantisation import pack_int4, unpack_int4
 from presil.kernels.operators.quantised_inputs import Sums, probe_plan
-from presil.simulators.errors import BadInput
+from presil.simulators.errors import BadInput, Unsupported
 
 from . import naive_quantised
 
@@ -29,6 +30,8 @@ SMALL = (
     "pool2d:kind=average,n=1,h=7,w=7,c=3,r=7,s=7,dtype=uint8",
     "pool2d:kind=average,n=1,h=6,w=4,c=3,r=2,s=2,stride=2,dtype=int16",
     "qelementwise:kind=add,rows=5,columns=7",
+    "qelementwise:kind=add,rows=5,columns=7,activation=relu",
+    "qelementwise:kind=multiply,rows=5,columns=7,activation=relu6,y_zero=-128",
     "qelementwise:kind=add,rows=5,columns=7,broadcast=row,rule=tflite,dtype=uint8",
     "qelementwise:kind=add,rows=5,columns=7,broadcast=column,dtype=int16",
     "qelementwise:kind=multiply,rows=5,columns=7,broadcast=scalar",
@@ -184,6 +187,16 @@ def test_every_pixel_of_a_window_shows(kind):
         assert unlike(op, workload, inputs, right, x=x), tap
 
 
+@pytest.mark.parametrize("kind", ["add", "multiply"])
+@pytest.mark.parametrize("more", ["", ",activation=relu", ",dtype=uint8,broadcast=row", ",broadcast=column,z_zero=120"])
+def test_a_shifted_elementwise_kernel_shows(kind, more):
+    """Neighbours along either axis differ, so that a kernel off by one row or column is wrong."""
+    workload, op, inputs = made(f"qelementwise:kind={kind},rows=20,columns=30{more}", 4, "marker")
+    y = op.reference(workload, inputs)["y"]
+    assert (y[1:] != y[:-1]).any(axis=1).all()
+    assert (y[:, 1:] != y[:, :-1]).any(axis=0).all()
+
+
 @pytest.mark.parametrize("pattern", ["marker", "random"])
 @pytest.mark.parametrize("text", ["qsoftmax:rows=64,columns=50", "qnorm:kind=layer,rows=64,columns=50"])
 def test_every_column_of_a_row_shows(text, pattern):
@@ -225,6 +238,13 @@ def test_constants_of_another_channel_or_seed_show(text, name):
     _, _, other = made(text, 2, "random")
     assert unlike(op, workload, inputs, right, **{name: other[name]})
     assert unlike(op, workload, inputs, right, **{name: np.roll(inputs[name], 1)})
+
+
+@pytest.mark.parametrize("family", ["systolic", "gpu"])
+def test_what_has_no_emitter_is_refused_by_name(family):
+    for name in sorted({parse_workload(text).operator for text in SMALL} - set(emitter_names(family))):
+        with pytest.raises(Unsupported, match=f"operator '{name}' is not built for the family '{family}'"):
+            emitter(name, family)
 
 
 def test_padding_is_the_zero_point():

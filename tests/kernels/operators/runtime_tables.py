@@ -1,6 +1,7 @@
-"""Integers that TensorFlow Lite's own kernels gave: the wheel ai-edge-litert 2.3.0, models of one operator, resolver
-BUILTIN_REF (reference kernels), CPython 3.11 on x86-64, inputs drawn at random. Rows were picked where the rules of
-rounding differ, and some where they do not. A table, so that nothing depends on the wheel.
+"""Integers that runtimes gave, so that no test needs one. Inputs were drawn at random, on CPython 3.11 and x86-64.
+
+TensorFlow Lite's kernels: the wheel ai-edge-litert 2.3.0, models of one operator, resolver BUILTIN_REF (reference
+kernels). Rows were picked where the rules of rounding differ, and some where they do not.
 """
 
 # accumulator with bias, scales of x, w and y, and y less its zero point; in most rows one rounding gives another y
@@ -137,4 +138,28 @@ RESIZE = (
         "asymmetric",
         [[107, 107, 107, -120, -120], [107, 107, 107, -120, -120], [-90, -90, -90, -35, -35], [27, 27, 27, -125, -125]],
     ),
+)
+
+# QLinearMatMul of onnxruntime 1.32.0: sum, scales of a, b and y, zero point of y, and y; halves, or close to them
+QLINEAR_MATMUL = (
+    (-108032, 0.0625, 0.015625, 1.0, 121, 15),
+    (-122368, 0.0625, 0.015625, 1.0, 121, 1),
+    (-25088, 0.0625, 0.015625, 1.0, 121, 97),
+    (54784, 0.0625, 0.015625, 1.0, 121, 175),
+    (64000, 0.0625, 0.015625, 1.0, 121, 183),
+    (2560, 0.0625, 0.015625, 1.0, 120, 122),
+    (43520, 0.0625, 0.015625, 1.0, 120, 162),
+    (-20992, 0.0625, 0.015625, 1.0, 120, 100),
+    (-57856, 0.0625, 0.015625, 1.0, 120, 64),
+    (31232, 0.0625, 0.015625, 1.0, 120, 150),
+    (-16518, 0.019999999552965164, 0.008793514221906662, 0.07000000029802322, 121, 79),
+    (56962, 0.019999999552965164, 0.005990727338939905, 0.07000000029802322, 121, 218),
+    (-48636, 0.019999999552965164, 0.007663957308977842, 0.07000000029802322, 121, 15),
+    (101923, 0.019999999552965164, 0.004034970887005329, 0.07000000029802322, 121, 239),
+    (9530, 0.019999999552965164, 0.0027541881427168846, 0.07000000029802322, 121, 128),
+    (44183, 0.019999999552965164, 0.00558466138318181, 0.07000000029802322, 120, 190),
+    (82658, 0.019999999552965164, 0.003408704651519656, 0.07000000029802322, 120, 201),
+    (24735, 0.019999999552965164, 0.007570103742182255, 0.07000000029802322, 120, 173),
+    (32162, 0.019999999552965164, 0.007236849050968885, 0.07000000029802322, 120, 187),
+    (11381, 0.019999999552965164, 0.0035360348410904408, 0.07000000029802322, 120, 131),
 )
