@@ -2,8 +2,8 @@
 
 `random`: x over its whole range, w around its zero point; the scale of a channel brings its sums to a standard
 deviation of 1/4 to 1 times 40 (of 256 values), so that shifts differ as well.
-`integers`: operands are multiples of 16 (4 for int4), scales powers of two and biases multiples of half a step of the
-output, so that many sums lie exactly between two outputs. There the rules of rounding differ.
+`integers`: operands are multiples of 16 (of 4096 in int16, of 4 in int4), scales powers of two and biases multiples of
+half a step of the output, so that many sums lie exactly between two outputs. There the rules of rounding differ.
 `extremes`: the ends of the formats, zero points too; half of the channels have a scale that brings the largest sum
 there is near the end of the output, the other half saturates.
 `marker`: a probe in every slice of the sums (`probes.py`), with scales that show it.
@@ -21,7 +21,7 @@ from presil.simulators.formats import DTYPES
 from .operator import TensorSpec, Workload
 from .patterns import check_size, chosen, generator, whole
 from .probes import ProbePlan, w_probes, x_probes
-from .quantisation import LIMITS, pack_int4, quantised_multipliers, saturated
+from .quantisation import LIMITS, pack_int4, quantised_multipliers
 from .requantisation import centred_limits, clamps
 
 _SPREAD = {"int8": 40, "uint8": 40, "int16": 10240}  # wanted standard deviation of outputs
@@ -65,7 +65,7 @@ def draw(
     values = {"x": x.astype(DTYPES[by_name["x"].dtype])}
     if "w_zero" in by_name:
         values["w_zero"] = _weight_zeros(workload, by_name["w_zero"], seed, pattern)
-        w = saturated(w + values["w_zero"].astype(np.int32), workload.word("weights"))
+        w = w if pattern == "extremes" else w + values["w_zero"].astype(np.int32)
     values["w"] = pack_int4(w, -2) if workload["weights"] == "int4" else w.astype(np.int8)
     scales = _scales(workload, sums, real, seed, pattern)
     if "bias" in by_name:
@@ -139,15 +139,20 @@ def _rms(workload: Workload, pattern: str) -> float:
 def _operands(
     workload: Workload, x: TensorSpec, shape: tuple[int, ...], seed: int, pattern: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values of x as stored, and of w - w_zero as [.., channels], for every pattern but `marker`."""
+    """Values of x as stored, and of w as [.., channels], for every pattern but `marker`.
+
+    w is stored in `extremes`, with a row or half an image of x and a column of w that give the largest sum there is;
+    else w - w_zero.
+    """
     w = TensorSpec("w", "int32", shape, "const")
     if pattern == "extremes":
         low, high = LIMITS[x.dtype]
         values = chosen(generator(seed, pattern, x.name), (low, low + 1, high), x)
-        values[0, : -(-x.shape[1] // 2)] = low
+        corner = 0 if len(x.shape) == 2 else (0, slice(-(-x.shape[1] // 2)))
+        values[corner] = high if _x_probe(workload) > 0 else low
         low, high = LIMITS[workload.word("weights")]
         weights = chosen(generator(seed, pattern, w.name), (low, low + 1, high), w)
-        weights[..., 0] = low  # the largest sum there is
+        weights[..., 0] = low
         return values, weights
     drawn = []
     for spec, (low, high, step) in zip((x, w), _ranges(workload, pattern), strict=True):
@@ -171,7 +176,9 @@ def _weight_zeros(workload: Workload, spec: TensorSpec, seed: int, pattern: str)
     rng = generator(seed, pattern, spec.name)
     weights = workload.word("weights")
     if pattern == "extremes":
-        return chosen(rng, (*LIMITS[weights], 0), spec)
+        zeros = chosen(rng, (*LIMITS[weights], 0), spec)
+        zeros[0] = LIMITS[weights][1]
+        return zeros
     return whole(rng, -_MOST_ZERO[weights], _MOST_ZERO[weights], spec)
 
 

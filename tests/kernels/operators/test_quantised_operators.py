@@ -302,6 +302,17 @@ def test_what_contradicts_itself_is_refused(text, says):
     assert says in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("more", "product"),
+    [("", 132 * 128), (",x_zero=127", 255 * 128), (",w_zero=yes", 132 * 255), (",weights=int4,w_zero=yes", 132 * 15)],
+)
+def test_the_largest_sum_is_among_the_extremes(more, product):
+    """The end of x that is farther from -5 is 127; weights of -128 with a zero point of 127 count as -255."""
+    workload, op, inputs = made(f"qmatmul:m=4,n=5,k=100,out=int32{more}", 1, "extremes")
+    y = op.reference(workload, inputs)["y"]
+    assert abs(y[0, 0]) == np.abs(y).max() == 100 * product
+
+
 @pytest.mark.parametrize("weights", ["int8", "int4"])
 def test_the_largest_sums_fit_int32(weights):
     """All operands at their ends, the bias at its: the accumulator, bias and all, stays within int32."""
