@@ -40,10 +40,7 @@ class Conv2d:
 
     name = "conv2d"
     summary = "two-dimensional convolution, with bias and activation behind it"
-    parameters = (
-        *PARAMETERS,
-        *contraction.PARAMETERS,
-    )
+    parameters = (*PARAMETERS, *contraction.PARAMETERS)
 
     def validate(self, workload: Workload) -> None:
         """See `Operator`."""
