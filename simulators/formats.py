@@ -9,6 +9,8 @@ import numpy as np
 
 DTYPES: Mapping[str, np.dtype] = {
     "int8": np.dtype(np.int8),
+    "uint8": np.dtype(np.uint8),  # two int4 numbers as well, packed: the even place in the low nibble
+    "int16": np.dtype(np.int16),
     "int32": np.dtype(np.int32),
     "fp8": np.dtype(ml_dtypes.float8_e4m3fn),  # OCP FP8 E4M3: no infinities, largest 448
     "bf16": np.dtype(ml_dtypes.bfloat16),

@@ -87,13 +87,14 @@ def biased(out: np.ndarray, sources: Arrays, attributes: Attributes) -> np.ndarr
 
 def wide(array: np.ndarray) -> np.ndarray:
     """Arithmetic of the vector unit: int32 for integers, fp32 for floats."""
-    return array.astype(np.int32 if array.dtype.kind == "i" else np.float32)
+    return array.astype(np.int32 if array.dtype.kind in "iu" else np.float32)
 
 
 def narrow(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Back to `dtype`; int8 saturates."""
-    if dtype == np.int8:
-        value = np.clip(value, INT8_LOW, INT8_HIGH)
+    """Back to `dtype`; integers of fewer bits than int32 saturate."""
+    if dtype.kind in "iu" and dtype.itemsize < 4:
+        limits = np.iinfo(dtype)
+        value = np.clip(value, limits.min, limits.max)
     return value.astype(dtype)
 
 

@@ -70,7 +70,7 @@ def _trivial(reference: np.ndarray, other: np.ndarray, copied: np.ndarray | None
 def _stored(values: np.ndarray, dtype: str) -> np.ndarray:
     """`values` as an output tensor of `dtype` holds them."""
     kind = DTYPES[dtype]
-    if kind.kind == "i":
+    if kind.kind in "iu":
         limits = np.iinfo(kind)
         return np.clip(np.rint(values.astype(np.float64)), limits.min, limits.max).astype(np.int64)
     return values.astype(kind)

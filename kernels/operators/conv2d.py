@@ -8,7 +8,7 @@ r * s * c / groups (taps on padding included: they add exact zeros).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -20,39 +20,31 @@ from .patterns import check_size
 
 _SIZES = ("n", "h", "w", "c", "f", "r", "s", "stride", "padding", "dilation", "groups")
 
+PARAMETERS = (
+    Parameter(name="n", doc="images", alike=1),
+    Parameter(name="h", doc="rows of an image"),
+    Parameter(name="w", doc="columns of an image"),
+    Parameter(name="c", doc="channels of an image"),
+    Parameter(name="f", doc="filters: channels of the output"),
+    Parameter(name="r", doc="rows of a filter", default=1, high=1 << 10),
+    Parameter(name="s", doc="columns of a filter", default=1, high=1 << 10),
+    Parameter(name="stride", doc="of the outputs, both ways", default=1, high=1 << 10),
+    Parameter(name="padding", doc="zeros on every side", default=0, low=0, high=1 << 10),
+    Parameter(name="dilation", doc="distance of the taps, both ways", default=1, high=1 << 10),
+    Parameter(name="groups", doc="runs of channels that do not mix", default=1),
+)
+
 
 class Conv2d:
     """x [n, h, w, c], constant w [r, s, c/groups, f], perhaps a constant bias [f]; y [n, oh, ow, f]."""
 
     name = "conv2d"
     summary = "two-dimensional convolution, with bias and activation behind it"
-    parameters = (
-        Parameter(name="n", doc="images", alike=1),
-        Parameter(name="h", doc="rows of an image"),
-        Parameter(name="w", doc="columns of an image"),
-        Parameter(name="c", doc="channels of an image"),
-        Parameter(name="f", doc="filters: channels of the output"),
-        Parameter(name="r", doc="rows of a filter", default=1, high=1 << 10),
-        Parameter(name="s", doc="columns of a filter", default=1, high=1 << 10),
-        Parameter(name="stride", doc="of the outputs, both ways", default=1, high=1 << 10),
-        Parameter(name="padding", doc="zeros on every side", default=0, low=0, high=1 << 10),
-        Parameter(name="dilation", doc="distance of the taps, both ways", default=1, high=1 << 10),
-        Parameter(name="groups", doc="runs of channels that do not mix", default=1),
-        *contraction.PARAMETERS,
-    )
+    parameters = (*PARAMETERS, *contraction.PARAMETERS)
 
     def validate(self, workload: Workload) -> None:
         """See `Operator`."""
-        groups, padding, dilation = (workload.int(name) for name in ("groups", "padding", "dilation"))
-        for name in ("c", "f"):
-            if workload.int(name) % groups:
-                raise BadInput(f"'{name}' is {workload[name]}; a multiple of groups={groups} is needed")
-        for image, taps in (("h", "r"), ("w", "s")):
-            reach, padded = dilation * (workload.int(taps) - 1) + 1, workload.int(image) + 2 * padding
-            if reach > padded:
-                raise BadInput(
-                    f"'{taps}' is {workload[taps]}, which reaches over {reach}; '{image}' with padding is {padded}"
-                )
+        check_geometry(workload)
         contraction.validate(workload, depth(workload))
 
     def tensors(self, workload: Workload) -> tuple[TensorSpec, ...]:
@@ -97,7 +89,7 @@ class Conv2d:
 
     def reference(self, workload: Workload, inputs: Arrays) -> dict[str, np.ndarray]:
         """See `Operator`."""
-        total = _convolve(workload, inputs, contraction.product)
+        total = convolve(workload, inputs, contraction.product)
         return {"y": contraction.finish(workload, depth(workload), total, inputs)}
 
     def error_bound(self, workload: Workload, inputs: Arrays) -> dict[str, np.ndarray]:
@@ -105,7 +97,7 @@ class Conv2d:
         if workload["dtype"] == "int8":
             return {"y": np.zeros(self.tensors(workload)[-1].shape)}
         reference = self.reference(workload, inputs)["y"] if workload["out"] != "fp32" else None
-        magnitude = _convolve(workload, inputs, contraction.magnitude_product)
+        magnitude = convolve(workload, inputs, contraction.magnitude_product)
         return {"y": contraction.float_bound(workload, depth(workload), magnitude, inputs, reference)}
 
     def crop(self, workload: Workload, inputs: Arrays, stored: np.ndarray) -> Crop:
@@ -125,21 +117,40 @@ class Conv2d:
         (three of four pixels of a 1x1 convolution with stride 2).
         """
         specs = self.tensors(workload)
-        outputs = specs[-1].elements
-        n, h, w, c, f, r, s, stride, padding, dilation, groups = (workload.int(name) for name in _SIZES)
-        oh, ow = output_size(workload)
-        pairs_h, rows, taps_h = _meetings(h, oh, r, stride=stride, padding=padding, dilation=dilation)
-        pairs_w, columns, taps_w = _meetings(w, ow, s, stride=stride, padding=padding, dilation=dilation)
-        moved = {spec.name: spec.size_bytes for spec in specs}
-        moved["x"] = moved["x"] // (h * w) * (rows * columns)
-        moved["w"] = moved["w"] // (r * s) * (taps_h * taps_w)
-        all_taps = outputs * depth(workload)
-        return Work(
-            multiply_adds=all_taps,
-            padding_multiply_adds=all_taps - n * f * (c // groups) * pairs_h * pairs_w,
-            vector_operations=contraction.vector_operations(workload, outputs),
-            tensor_bytes=moved,
-        )
+        return least_work(workload, specs, contraction.vector_operations(workload, specs[-1].elements))
+
+
+def check_geometry(workload: Workload) -> None:
+    """Raises BadInput where channels do not go into groups, or the filter is larger than the padded image."""
+    groups, padding, dilation = (workload.int(name) for name in ("groups", "padding", "dilation"))
+    for name in ("c", "f"):
+        if workload.int(name) % groups:
+            raise BadInput(f"'{name}' is {workload[name]}; a multiple of groups={groups} is needed")
+    for image, taps in (("h", "r"), ("w", "s")):
+        reach, padded = dilation * (workload.int(taps) - 1) + 1, workload.int(image) + 2 * padding
+        if reach > padded:
+            raise BadInput(
+                f"'{taps}' is {workload[taps]}, which reaches over {reach}; '{image}' with padding is {padded}"
+            )
+
+
+def least_work(workload: Workload, specs: Sequence[TensorSpec], vector_operations: int) -> Work:
+    """What a convolution of `specs` (with x, w and last the output among them) must do and move: see `Conv2d.work`."""
+    outputs = specs[-1].elements
+    n, h, w, c, f, r, s, stride, padding, dilation, groups = (workload.int(name) for name in _SIZES)
+    oh, ow = output_size(workload)
+    pairs_h, rows, taps_h = _meetings(h, oh, r, stride=stride, padding=padding, dilation=dilation)
+    pairs_w, columns, taps_w = _meetings(w, ow, s, stride=stride, padding=padding, dilation=dilation)
+    moved = {spec.name: spec.size_bytes for spec in specs}
+    moved["x"] = moved["x"] // (h * w) * (rows * columns)
+    moved["w"] = moved["w"] // (r * s) * (taps_h * taps_w)
+    all_taps = outputs * depth(workload)
+    return Work(
+        multiply_adds=all_taps,
+        padding_multiply_adds=all_taps - n * f * (c // groups) * pairs_h * pairs_w,
+        vector_operations=vector_operations,
+        tensor_bytes=moved,
+    )
 
 
 def depth(workload: Workload) -> int:
@@ -172,9 +183,7 @@ def _meetings(size: int, outputs: int, taps: int, *, stride: int, padding: int, 
     return pairs, int(met.sum()), useful
 
 
-def _convolve(
-    workload: Workload, inputs: Arrays, product: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> np.ndarray:
+def convolve(workload: Workload, inputs: Arrays, product: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
     """Sums of products [n, oh, ow, f], in float64: one `product` over taps and channels for each row of the filter."""
     n, _, _, c, f, r, s, stride, padding, dilation, groups = (workload.int(name) for name in _SIZES)
     oh, ow = output_size(workload)

@@ -37,7 +37,7 @@ class Parameter:
     name: str
     doc: str
     default: int | str | None = None
-    default_of: Mapping[str, str] = field(default_factory=dict)
+    default_of: Mapping[str, int | str] = field(default_factory=dict)
     low: int = 1
     high: int = 1 << 20
     words: tuple[str, ...] = ()

@@ -152,9 +152,9 @@ def _vector(op: str, buffers: list[Buffer], shapes: list[Shape]) -> str | None:
             return f"the bias must be {shapes[1][-1]} elements of {formats[1]}"
         same = shapes[0][-1] == shapes[1][-1] and math.prod(shapes[0]) == math.prod(shapes[1])
         return None if same else _differ(shapes)
-    if op in FLOAT_ONLY and any(f.startswith("int") for f in formats):
+    if op in FLOAT_ONLY and any(f.startswith(("int", "uint")) for f in formats):
         return f"{op} works on floats, not {', '.join(formats)}"
-    if len({f.startswith("int") for f in formats}) > 1:
+    if len({f.startswith(("int", "uint")) for f in formats}) > 1:
         return f"integers and floats do not mix: {', '.join(formats)}"
     return None if vector_shapes(op, shapes) else _differ(shapes)
 

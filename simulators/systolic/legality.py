@@ -78,8 +78,8 @@ def _fill(instruction: Instruction, owner: Buffer | Tensor | None) -> str | None
     value = instruction.attribute("value")
     bits = 8 * size_bytes(owner.dtype)
     # Of floats, the integers that are held exactly: 8 significant bits of bf16, 24 of fp32.
-    most = {"bf16": 1 << 8, "fp32": 1 << 24}.get(owner.dtype, (1 << (bits - 1)) - 1)
-    least = -most - owner.dtype.startswith("int")
+    most = {"bf16": 1 << 8, "fp32": 1 << 24, "uint8": 255}.get(owner.dtype, (1 << (bits - 1)) - 1)
+    least = 0 if owner.dtype == "uint8" else -most - owner.dtype.startswith("int")
     if not isinstance(value, int) or not least <= value <= most:
         return f"value={value} does not fit {owner.dtype}; allowed: {least} to {most}"
     return None
@@ -182,8 +182,8 @@ def _vector(op: str, buffers: list[Buffer], shapes: list[Shape]) -> str | None:
             return f"the bias must be {shapes[1][-1]} elements of {formats[1]}"
         same = shapes[0][-1] == shapes[1][-1] and math.prod(shapes[0]) == math.prod(shapes[1])
         return None if same else f"shapes differ: {list(shapes[0])} and {list(shapes[1])}"
-    if op in FLOAT_ONLY and any(f.startswith("int") for f in formats):
+    if op in FLOAT_ONLY and any(f.startswith(("int", "uint")) for f in formats):
         return f"{op} works on bf16 and fp32, not {', '.join(formats)}"
-    if len({f.startswith("int") for f in formats}) > 1:
+    if len({f.startswith(("int", "uint")) for f in formats}) > 1:
         return f"integers and floats do not mix: {', '.join(formats)}"
     return None if vector_shapes(op, shapes) else f"shapes do not match: {', '.join(str(list(s)) for s in shapes)}"

@@ -64,7 +64,7 @@ def test_file_cut_off_in_a_loop_names_what_is_open() -> None:
         (
             "x: int8",
             "x: int9",
-            r"4:11: unknown dtype 'int9' \(did you mean 'int8'\?\); allowed: int8, int32, fp8, bf16, fp16, fp32",
+            r"4:11: unknown dtype 'int9' \(did you mean 'int8'\?\); allowed: int8, uint8, int16, int32, fp8, bf16, ",
         ),
         ("512, 512]", "512, 0]", r"4:21: size: found 0; allowed: 1 to 9223372036854775807"),
         ("512, 512]", "512, -4]", r"4:21: size: found -4; allowed: 1 to"),

@@ -156,6 +156,9 @@ def test_functions_of_one_number(op):
 def test_casts_saturate_integers_and_round_floats():
     wide = np.array([[300, -300, 5]], np.int32)
     assert meaning("cast", np.zeros((1, 3), np.int8), wide).tolist() == [[127, -128, 5]]
+    assert meaning("cast", np.zeros((1, 3), np.uint8), wide).tolist() == [[255, 0, 5]]
+    assert meaning("cast", np.zeros((1, 3), np.int16), 1000 * wide).tolist() == [[32767, -32768, 5000]]
+    assert meaning("add", np.zeros((1, 1), np.uint8), np.uint8([[200]]), np.uint8([[55]])).tolist() == [[255]]
     # 1 + 2**-8 lies between two bf16 numbers, 1 and 1 + 2**-7: the even one is 1. A little more goes up.
     floats = np.array([[1 + 2**-8, 1 + 2**-8 + 2**-20]], np.float32)
     assert meaning("cast", np.zeros((1, 2), BF16), floats).astype(np.float64).tolist() == [[1.0, 1 + 2**-7]]
@@ -222,6 +225,7 @@ buffer w: int8[3, 5] x1 @scratchpad+64
 buffer wide: int32[4, 7] x1 @scratchpad+128
 buffer f: fp32[4, 5] x1 @scratchpad+512
 buffer bias: int32[4] x1 @scratchpad+640
+buffer u: uint8[4, 5] x1 @scratchpad+704
 buffer p: int8[3, 5] x2 @planes+0
 buffer p3: int8[3, 5] x3 @planes+0
 buffer r: int32[3, 5] x1 @results+0
@@ -235,6 +239,8 @@ REFUSED = {
     "load a{0}, w{0}": "the memory side must be a tensor",
     "store y, p{0}": "the on-chip side must be a buffer in scratchpad, accumulator, weights",
     "fill a{0} value=128": "value=128 does not fit int8; allowed: -128 to 127",
+    "fill u{0} value=256": "value=256 does not fit uint8; allowed: 0 to 255",
+    "add u{0}, u{0}, f{0}": "integers and floats do not mix: uint8, uint8, fp32",
     "fill f{0} value=16777217": "value=16777217 does not fit fp32; allowed: -16777216 to 16777216",
     "fill p{0} value=0": "writes a buffer in scratchpad, accumulator, weights",
     "shift p3{0}, w{0}": "3 slots, but the array has 2 weight planes",

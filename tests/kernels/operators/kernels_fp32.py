@@ -3,6 +3,7 @@
 import numpy as np
 
 from presil.kernels.operators import Arrays, Workload
+from presil.kernels.operators.quantisation import unpack_int4
 from presil.simulators.formats import DTYPES
 
 F32 = np.float32
@@ -117,3 +118,34 @@ def rmsnorm(workload: Workload, inputs: Arrays, order, rounding=near):
     part = F32(1 / workload.int("columns"))
     inverse = rounding(1 / np.sqrt((row_sum(x * x, order) * part + EPSILON).astype(np.float64)))
     return (x * (inverse * scale)).astype(DTYPES[workload.word("dtype")])
+
+
+def dequantised_matmul(workload: Workload, inputs: Arrays, order):
+    """Weights dequantised to the format of x before they meet it."""
+    size = workload.int("k") // len(inputs["scale"])
+    w = _int4(workload, inputs) * inputs["scale"].astype(F32).repeat(size, axis=0)
+    w = w.astype(DTYPES[workload.word("dtype")]).astype(F32)
+    terms = np.einsum("mk,kn->kmn", inputs["x"].astype(F32), w)
+    return order(terms.astype(F32)).astype(DTYPES[workload.word("out")])
+
+
+def scaled_behind_the_sum(workload: Workload, inputs: Arrays, order):
+    """As `dequantised_matmul`, but x * q and x are summed group by group, and the scale comes last."""
+    x, groups = inputs["x"].astype(F32), len(inputs["scale"])
+    size = workload.int("k") // groups
+    q, none = unpack_int4(inputs["w"], 0).astype(F32), np.zeros((groups, 1), np.int8)
+    parts = []
+    for group in range(groups):
+        mine = slice(group * size, (group + 1) * size)
+        total = order(np.einsum("mk,kn->kmn", x[:, mine], q[mine]).astype(F32))
+        of_x = order(np.ascontiguousarray(x[:, mine].T))[:, None]
+        zero = inputs.get("zero", none)[group].astype(F32)
+        parts.append((total - of_x * zero) * inputs["scale"][group].astype(F32))
+    return order(np.stack(parts)).astype(DTYPES[workload.word("out")])
+
+
+def _int4(workload: Workload, inputs: Arrays):
+    q = unpack_int4(inputs["w"], 0).astype(F32)
+    if "zero" in inputs:
+        q = q - inputs["zero"].astype(F32).repeat(workload.int("k") // len(inputs["zero"]), axis=0)
+    return q

@@ -5,7 +5,7 @@ import pytest
 
 from presil.kernels.operators import PATTERNS, operator, operator_names, parse_workload
 
-from . import naive
+from . import naive, test_quantised_operators
 
 SMALL = (
     "matmul:m=3,n=5,k=7,dtype=int8",
@@ -43,7 +43,8 @@ SMALL = (
 
 
 def test_every_operator_is_here():
-    assert {parse_workload(text).operator for text in SMALL} | {"attention"} == set(operator_names())
+    known = {parse_workload(text).operator for text in (*SMALL, *test_quantised_operators.SMALL)}
+    assert known | {"attention"} == set(operator_names())
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
