@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from presil.simulators.errors import BadInput, nearest
 
-from . import gemmini, gpu, gpu_probes, scale_sim, tpu_v1, tpu_v5e
+from . import gemmini, gpu, gpu_models, gpu_probes, scale_sim, tpu_v1, tpu_v5e
 from .published import PublishedRow, ValidationRow, published_rows
 
 __all__ = ["NOT_MODELLED", "PublishedRow", "ValidationRow", "not_modelled", "published_rows", "validate"]
@@ -28,9 +28,6 @@ NOT_MODELLED: Mapping[str, str] = {
     "GPU-ROOF": "an A100 of 40 GB; chains of fp32 multiply-adds without memory are no operator",
     "GPU-KB-022": "the library multiplies this convolution in TF32, which is no format here: fp32 could not be as fast",
     "GPU-MLA": "latent attention is no operator yet",
-    "GPU-DEC": "whole models are not run yet: a step is more than its matrix products",
-    "GPU-TRT": "whole models under a server are not run yet",
-    "GPU-MLP": "whole models under a server are not run yet",
 }
 
 
@@ -69,7 +66,7 @@ def validate(
 
 def _compare(row: PublishedRow, search_budget: int) -> ValidationRow | None:
     if row.row.startswith("GPU-"):
-        return gpu.compare(row, search_budget) or gpu_probes.compare(row)
+        return gpu.compare(row, search_budget) or gpu_probes.compare(row) or gpu_models.compare(row)
     if row.row.startswith(gemmini.PREFIX):
         return gemmini.compare(row)
     if row.row.startswith(tpu_v1.PREFIX):

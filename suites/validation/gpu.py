@@ -67,7 +67,7 @@ def compare(row: PublishedRow, search_budget: int) -> ValidationRow | None:
         return None
     workload = parse_workload(task.workload)
     try:
-        seconds = _fastest(workload, load_machine(machine), task, search_budget)
+        seconds = fastest(workload, load_machine(machine), task, search_budget)
     except Unsupported:
         return None
     ours = _in_unit(row, seconds, task, workload)
@@ -91,7 +91,7 @@ def _without_out(workload: Workload) -> dict[str, int | str]:
     return {name: value for name, value in workload.parameters if name != "out"}
 
 
-def _fastest(workload: Workload, machine: Machine, task: Task, budget: int) -> float:
+def fastest(workload: Workload, machine: Machine, task: Task, budget: int) -> float:
     """Seconds of the best schedule."""
     launch = gpu(machine).launch if task.kernel_only else 0.0
     if task.axis is None:

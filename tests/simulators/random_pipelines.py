@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from pydantic import BaseModel
 
-from presil.simulators import chip, compiled, legality, memory
+from presil.simulators import chip, compiled, legality, memory, simulate
 from presil.simulators.family import Cost, Op, attribute_values
 from presil.simulators.machine import Machine, Memory
 from presil.simulators.program import Count, Instruction, Loop, Node, Program, Semaphore, Stream
@@ -103,7 +103,7 @@ def priced_machine() -> Machine:
 def priced_family() -> Iterator[Machine]:
     """While this is open, programs run on the machine it gives."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (chip, compiled, legality, memory):
+        for module in (chip, compiled, legality, memory, simulate):
             patch.setattr(module, "family", lambda _: Priced())
         yield priced_machine()
 
