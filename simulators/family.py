@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -74,6 +74,7 @@ class Op:
     attributes: Mapping[str, str | tuple[str, ...]]
     meaning: Callable[[np.ndarray, Sequence[np.ndarray], Mapping[str, Any]], np.ndarray]
     access: Callable[[Mapping[str, Any]], Access]
+    _: KW_ONLY
     spreads: bool = False  # all operands but the last are destinations
     clips: bool = False  # what a region of a tensor has outside it reads as zero, and is not stored
     lookup: bool = False  # see `lookup.py`; `meaning` is given the entries that the table names, one behind the other

@@ -78,7 +78,7 @@ OPS: Mapping[str, Op] = {
     op.name: op
     for op in (
         Op("copy", "asynchronous copy to shared memory", "copy", TO_SHARED, MULTICAST, copy, written, clips=True),
-        Op("gather", "entries that a table names, to shared memory", "copy", LOOKUP, {}, copy, written, True, True),
+        Op("gather", "entries that a table names", "copy", LOOKUP, {}, copy, written, clips=True, lookup=True),
         Op("load", "from memory to registers", "load", ("registers", "tensor"), {}, copy, written, clips=True),
         Op("store", "from registers or shared memory", "store", ("tensor", "buffer"), {}, copy, written, clips=True),
         Op("mma", "a @ b on the tensor cores", "tensor", PRODUCT, PRODUCT_ATTRIBUTES, _multiply, accumulated),
