@@ -52,6 +52,12 @@ def test_every_row_is_in_the_table_or_excused():
         lambda r: r.row.startswith("GPU-FA") and "FA2" in r.workload,
         lambda r: "CUDA graph" in r.conditions,
         lambda r: r.row.startswith("GPU-LAT"),
+        # Whole models: weights of fewer bits than the product, experts, other loads than answers at full rate, other
+        # cards, and models whose lengths of prompts no source gives.
+        lambda r: r.dtype in ("int8w", "int4w g32") and r.row.startswith("GPU-DEC"),
+        lambda r: any(name in r.workload.lower() for name in ("mixtral", "gptj", "diffusion", "resnet", "bert")),
+        lambda r: "Server" in r.workload or not r.chip.startswith(("A100-80 SXM x", "H100 SXM x", "H200 SXM x")),
+        lambda r: r.row.startswith("GPU-MLP") and "405b" in r.workload,
     )
     assert [r.row for r in left if not any(reason(r) for reason in reasons)] == []
 
